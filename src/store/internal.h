@@ -1,0 +1,105 @@
+/* internal.h - struct store and the helpers that its source files share. Not for other folders.
+ *
+ * store.c opens, commits and keeps numbers; objects.c, events.c and work.c are the functions of the
+ * tables. All of them check for a failed store first, so that nothing runs between ERR_UNAVAILABLE
+ * and a successful store_reopen().
+ */
+#pragma once
+
+#include <stdatomic.h>
+
+#include "store/driver.h"
+
+struct store_reader {
+    struct conn *conn;
+    struct store *st; /* the writer's own reader; NULL: a connection of its own */
+    bool in_txn;
+};
+
+/* Changes of one number of `count`, not written yet. */
+struct count_delta {
+    uint32_t hub;
+    uint8_t kind;
+    int32_t status;
+    int64_t n;
+};
+
+/* Numbers that change many times in a transaction and are written once, at its commit. */
+struct pending {
+    struct count_delta *counts; /* sorted by hub, kind, status */
+    size_t len, cap;
+    int64_t timers;
+};
+
+struct store {
+    const struct driver *driver;
+    struct db *db;
+    struct conn *conn; /* the writer; NULL after a reopen that did not work */
+    struct store_reader reader;
+    struct store_info info;
+    const struct settings *settings;
+    const struct clock *clock;
+    bool failed; /* until store_reopen() works */
+    bool in_txn, in_savepoint, has_writes;
+    bool savepoint_has_writes; /* has_writes when the savepoint was made */
+    struct pending pending;    /* of the transaction */
+    struct pending nested;     /* since the savepoint */
+    uint64_t key_next;         /* the next number to give out */
+    uint64_t key_end;          /* reserved up to here, exclusive, as this transaction sees it */
+    uint64_t key_end_committed, key_end_savepoint;
+    _Atomic uint64_t commits, flushes;
+};
+
+/* A write statement of the open transaction; *changed may be NULL. */
+MUST_CHECK enum err store_run(struct store *st, enum stmt id, const struct value *params,
+                              uint64_t *changed, struct error *err);
+/* A write statement that gives one number (RETURNING); *row false: none. */
+MUST_CHECK enum err store_run_number(struct store *st, enum stmt id, const struct value *params,
+                                     int64_t *out, bool *row, struct error *err);
+
+MUST_CHECK enum err reader_query(struct store_reader *r, enum stmt id, const struct value *params,
+                                 struct cursor *out, struct error *err);
+MUST_CHECK enum err reader_next(struct store_reader *r, struct cursor *cur, struct value *cols,
+                                bool *row, struct error *err);
+void cursor_end(struct cursor *cur);
+
+/* Adds to a pending number of the transaction or of the savepoint in it. */
+void store_pending_timers(struct store *st, int64_t delta);
+void store_pending_count(struct store *st, const struct count_delta *d);
+void store_pending_add(struct pending *p, const struct count_delta *d);
+void store_pending_merge(struct pending *into, const struct pending *p); /* timers too */
+void store_pending_clear(struct pending *p);
+void store_pending_deinit(struct pending *p);
+/* Writes and clears what the transaction has pending. */
+MUST_CHECK enum err store_pending_write(struct store *st, struct error *err);
+
+/* ERR_UNAVAILABLE: the store failed and was not reopened. */
+MUST_CHECK enum err store_check(const struct store *st, struct error *err);
+
+/* Notes after ERR_UNAVAILABLE that the writer must be reopened; returns `e`. */
+enum err store_noted(struct store *st, enum err e);
+
+/* Names of rows in `meta`. */
+#define META_PARTITIONS BYTES_LIT("partitions")
+#define META_SECRET BYTES_LIT("secret")
+#define META_CREATED BYTES_LIT("created")
+#define META_NEXT_KEY BYTES_LIT("next_key")
+#define META_TIMERS BYTES_LIT("timers")
+
+/* A number of `meta`, at most `max`. ERR_CORRUPT: missing or out of range. */
+MUST_CHECK enum err reader_meta_number(struct store_reader *r, struct bytes name, uint64_t max,
+                                       uint64_t *out, struct error *err);
+
+/* Keys are stored in signed 64-bit columns. `limit_key` is for bounds, which may be anything. */
+static inline bool key_fits(uint64_t key)
+{
+    return key <= (uint64_t)INT64_MAX;
+}
+enum err key_error(uint64_t key, struct error *err); /* ERR_INTERNAL: it does not fit */
+static inline int64_t limit_key(uint64_t key)
+{
+    return key > (uint64_t)INT64_MAX ? INT64_MAX : (int64_t)key;
+}
+
+/* Copies the bytes of columns that are to outlive the cursor: reserve first, then copy each. */
+struct bytes strbuf_keep(struct strbuf *buf, struct bytes b);
