@@ -292,13 +292,14 @@ static enum err conn_open(struct db *db, enum conn_role role, struct conn **out,
 static enum err conn_schema(struct conn *base, uint32_t *number, struct error *err)
 {
     struct sqlite_conn *c = self(base);
-    int64_t version = 0, id = 0, pages = 0;
+    int64_t version = 0, id = 0, tables = 0;
     int rc;
 
-    if ((rc = read_number(c, "PRAGMA page_count", &pages)) || (rc = read_number(c, "PRAGMA user_version", &version)) ||
+    if ((rc = read_number(c, "SELECT count(*) FROM sqlite_schema", &tables)) ||
+        (rc = read_number(c, "PRAGMA user_version", &version)) ||
         (rc = read_number(c, "PRAGMA application_id", &id)))
         return fail(c, rc, err, "read the schema number");
-    if (pages == 0) {
+    if (tables == 0 && id == 0 && version == 0) {
         *number = 0;
         return OK;
     }
