@@ -191,7 +191,8 @@ enum err event_started_read(struct arena *a, struct bytes event, struct event_st
     const ExecutionStartedEvent *body = e->executionstarted;
     if (e->event_type_case != HISTORY_EVENT__EVENT_TYPE_EXECUTION_STARTED ||
         !body->orchestrationinstance ||
-        (body->scheduledstarttimestamp && !wire_time_read(body->scheduledstarttimestamp, &start_at)))
+        (body->scheduledstarttimestamp &&
+         !wire_time_read(body->scheduledstarttimestamp, &start_at)))
         return error_set(err, ERR_CORRUPT, "cannot read the start of an execution: event %d",
                          (int)e->event_type_case);
     *out = (struct event_started){

@@ -41,9 +41,9 @@ void event_tags_add(struct arena *a, struct event_tags *tags, struct bytes key, 
 
 /* Who asked for a child; all are sent, as DTS does. */
 struct event_parent {
-    int32_t task_id;       /* of the action */
-    struct bytes name;     /* of the parent orchestration */
-    struct bytes version;  /* none: absent */
+    int32_t task_id;      /* of the action */
+    struct bytes name;    /* of the parent orchestration */
+    struct bytes version; /* none: absent */
     struct bytes instance, execution;
 };
 
@@ -100,7 +100,7 @@ struct event_head {
     int32_t id;
     usec_t time;                      /* 0: absent */
     HistoryEvent__EventTypeCase type; /* 0 (..._NOT_SET): none */
-    int32_t ref;       /* taskScheduledId or timerId of a resolution, else 0 */
+    int32_t ref;                      /* taskScheduledId or timerId of a resolution, else 0 */
     struct bytes name; /* of a task, child, event or start; else none. "" when it was not sent */
     struct bytes body; /* the event's own message; wire_*_find() read it */
 };

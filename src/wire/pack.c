@@ -29,8 +29,8 @@ static uint64_t load64(const void *at)
 
 struct value {
     enum wire_type type;
-    uint64_t number;             /* a varint, or the bits of a fixed one */
-    struct bytes bytes;          /* WIRE_BYTES, when `message` is NULL */
+    uint64_t number;    /* a varint, or the bits of a fixed one */
+    struct bytes bytes; /* WIRE_BYTES, when `message` is NULL */
     const ProtobufCMessage *message;
     size_t width; /* in memory, for the next item of an array */
 };
@@ -66,9 +66,8 @@ static struct value value_load(ProtobufCType type, const void *at)
         return (struct value){.type = WIRE_VARINT, .number = load64(at), .width = 8};
     case PROTOBUF_C_TYPE_SINT64:
         v = (int64_t)load64(at);
-        return (struct value){.type = WIRE_VARINT,
-                              .number = ((uint64_t)v << 1) ^ (uint64_t)(v >> 63),
-                              .width = 8};
+        return (struct value){
+            .type = WIRE_VARINT, .number = ((uint64_t)v << 1) ^ (uint64_t)(v >> 63), .width = 8};
     case PROTOBUF_C_TYPE_SFIXED32:
     case PROTOBUF_C_TYPE_FIXED32:
     case PROTOBUF_C_TYPE_FLOAT:
@@ -78,9 +77,8 @@ static struct value value_load(ProtobufCType type, const void *at)
     case PROTOBUF_C_TYPE_DOUBLE:
         return (struct value){.type = WIRE_FIXED64, .number = load64(at), .width = 8};
     case PROTOBUF_C_TYPE_BYTES:
-        return (struct value){.type = WIRE_BYTES,
-                              .bytes = bytes_of(data->data, data->len),
-                              .width = sizeof(*data)};
+        return (struct value){
+            .type = WIRE_BYTES, .bytes = bytes_of(data->data, data->len), .width = sizeof(*data)};
     case PROTOBUF_C_TYPE_MESSAGE:
         return (struct value){.type = WIRE_BYTES, .message = *message, .width = sizeof(*message)};
     case PROTOBUF_C_TYPE_STRING: /* mark_text.py leaves none */

@@ -31,8 +31,13 @@ struct wire_pick {
     bool is_bad; /* malformed: nothing more will be found */
 
     enum wire_pick_kind kind;
-    enum wire_pick_phase { WIRE_PICK_TAG, WIRE_PICK_NUMBER, WIRE_PICK_LENGTH, WIRE_PICK_CONTENT } phase;
-    uint64_t varint;             /* being read */
+    enum wire_pick_phase {
+        WIRE_PICK_TAG,
+        WIRE_PICK_NUMBER,
+        WIRE_PICK_LENGTH,
+        WIRE_PICK_CONTENT
+    } phase;
+    uint64_t varint; /* being read */
     unsigned varint_bytes;
     uint64_t left;               /* bytes of the value still to come */
     struct wire_pick_text *into; /* NULL: skip */

@@ -349,8 +349,7 @@ static enum err bytes_store(struct unpacker *u, struct target *t, struct bytes c
         const uint8_t *in;
         uint8_t *out;
     } data = {.in = content.ptr};
-    *(ProtobufCBinaryData *)t->slot =
-        (ProtobufCBinaryData){.len = content.len, .data = data.out};
+    *(ProtobufCBinaryData *)t->slot = (ProtobufCBinaryData){.len = content.len, .data = data.out};
     return OK;
 }
 
@@ -377,8 +376,8 @@ static enum err unknown_store(struct unpacker *u, struct target *t, uint32_t num
                               enum wire_type type, struct bytes data)
 {
     void *array = t->msg->unknown_fields;
-    if (!count_one(u) || !array_grow(u, &array, t->msg->n_unknown_fields,
-                                     sizeof(ProtobufCMessageUnknownField)))
+    if (!count_one(u) ||
+        !array_grow(u, &array, t->msg->n_unknown_fields, sizeof(ProtobufCMessageUnknownField)))
         return fail_limit(u, t);
     t->msg->unknown_fields = array;
     union {

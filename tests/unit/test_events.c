@@ -208,7 +208,8 @@ static void a_child_is_recorded_under_the_id_it_got(void **state)
 
     event_child_created(&f->b, 2, NOW, &action, S("exec:0002"));
     HistoryEvent *e = read_event(f, 2, TYPE(SUB_ORCHESTRATION_INSTANCE_CREATED), 0, S("child"));
-    assert_true(bytes_eq(wire_view(e->suborchestrationinstancecreated->instanceid), S("exec:0002")));
+    assert_true(
+        bytes_eq(wire_view(e->suborchestrationinstancecreated->instanceid), S("exec:0002")));
     assert_true(bytes_eq(wire_string(e->suborchestrationinstancecreated->input), S("1")));
 
     strbuf_reset(&f->b);
@@ -218,8 +219,8 @@ static void a_child_is_recorded_under_the_id_it_got(void **state)
     e = read_event(f, -1, TYPE(SUB_ORCHESTRATION_INSTANCE_FAILED), 2, BYTES_NONE);
     TaskFailureDetails *d = e->suborchestrationinstancefailed->failuredetails;
     assert_true(bytes_eq(wire_view(d->errortype), S("SubOrchestrationTerminated")));
-    assert_true(bytes_eq(wire_view(d->errormessage),
-                         S("Sub-orchestration instance 'c' was terminated.")));
+    assert_true(
+        bytes_eq(wire_view(d->errormessage), S("Sub-orchestration instance 'c' was terminated.")));
     assert_true(d->isnonretriable);
 }
 
@@ -227,8 +228,9 @@ static void a_child_is_recorded_under_the_id_it_got(void **state)
 static void failures_are_passed_on_whole(void **state)
 {
     struct fixture *f = *state;
-    struct bytes in = S("\x0a\x01T\x12\x01m\x1a\x00\x22\x03\x0a\x01I\x28\x01\x32\x05\x0a\x01k\x12\x00"
-                        "\xa2\x06\x01x");
+    struct bytes in =
+        S("\x0a\x01T\x12\x01m\x1a\x00\x22\x03\x0a\x01I\x28\x01\x32\x05\x0a\x01k\x12\x00"
+          "\xa2\x06\x01x");
     TaskFailureDetails *d;
     assert_int_equal(
         wire_unpack(&task_failure_details__descriptor, f->a, in, &WIRE_LIMITS, &d, NULL), OK);
@@ -352,10 +354,10 @@ static void peek_refuses_what_is_malformed(void **state)
     unsigned good = 0;
     for (size_t len = 0; len < whole.len; len++)
         good += event_peek(bytes_of(whole.ptr, len), &h);
-    assert_int_equal(good, 3);                          /* between the fields */
-    assert_false(event_peek(S("\x12\x02\x10\x80"), &h)); /* in the timestamp */
+    assert_int_equal(good, 3);                                           /* between the fields */
+    assert_false(event_peek(S("\x12\x02\x10\x80"), &h));                 /* in the timestamp */
     assert_false(event_peek(S("\x12\x06\x10\x80\x94\xeb\xdc\x03"), &h)); /* 10^9 nanos */
-    assert_false(event_peek(S("\x3a\x02\x08\x80"), &h)); /* in the body */
+    assert_false(event_peek(S("\x3a\x02\x08\x80"), &h));                 /* in the body */
     assert_true(event_peek(S(""), &h) && h.type == 0 && h.time == 0);
     assert_true(event_peek(S("\xca\x3e\x00"), &h)); /* a kind of the future: 1001 */
     assert_int_equal(h.type, 1001);

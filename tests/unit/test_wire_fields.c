@@ -15,10 +15,10 @@ static struct bytes view(const struct strbuf *b)
 
 static void varints_round_trip_and_have_the_size_told(void **state)
 {
-    static const uint64_t VALUES[] = {0,           1,          127,        128,        16383,
-                                      16384,       2097151,    2097152,    0xffffffff, 0x100000000,
-                                      INT64_MAX,   UINT64_MAX, 1ULL << 56, (1ULL << 56) - 1,
-                                      (1ULL << 63)};
+    static const uint64_t VALUES[] = {
+        0,           1,          127,         128,       16383,      16384,      2097151,
+        2097152,     0xffffffff, 0x100000000, INT64_MAX, UINT64_MAX, 1ULL << 56, (1ULL << 56) - 1,
+        (1ULL << 63)};
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(VALUES); i++) {
         CLEANUP(strbuf_deinit) struct strbuf b = {0};
@@ -89,9 +89,9 @@ static void every_kind_of_field_is_read_back(void **state)
     wire_put_int(&b, 2, -1);
     wire_put_bool(&b, 3, true);
     wire_put_bytes(&b, 4, BYTES_LIT("text"));
-    strbuf_append(&b, "\x2d\x01\x02\x03\x04", 5);             /* 5, fixed32 */
+    strbuf_append(&b, "\x2d\x01\x02\x03\x04", 5);                 /* 5, fixed32 */
     strbuf_append(&b, "\x31\x01\x02\x03\x04\x05\x06\x07\x88", 9); /* 6, fixed64 */
-    strbuf_append(&b, "\x3b\x08\x05\x3c", 4);                 /* 7, group with a 1: 5 */
+    strbuf_append(&b, "\x3b\x08\x05\x3c", 4);                     /* 7, group with a 1: 5 */
     wire_put_bytes(&b, 536870911, BYTES_LIT(""));
 
     struct wire_reader r = wire_reader_of(view(&b));

@@ -100,19 +100,19 @@ static void depth_is_counted_exactly(void **state)
     assert_int_equal(try(desc, nested(&b, 4, 101), &WIRE_LIMITS, NULL), ERR_INVALID);
     assert_int_equal(try(desc, nested(&b, 4, 300), &WIRE_LIMITS_COMPLETION, NULL), OK);
     assert_int_equal(try(desc, nested(&b, 4, 301), &WIRE_LIMITS_COMPLETION, NULL), ERR_INVALID);
-    /* of a Value in a list in a Value ... two levels are one list: 200 messages at 100 lists */
+    /* a list of values takes two levels: fifty are a hundred */
     for (unsigned lists = 50; lists <= 51; lists++) {
         CLEANUP(strbuf_deinit) struct strbuf v = {0};
         for (unsigned i = 0; i < lists; i++) {
             CLEANUP(strbuf_deinit) struct strbuf outer = {0};
-            wire_put_head(&outer, 6, wire_size_bytes(1, v.len)); /* Value.list_value */
+            wire_put_head(&outer, 6, wire_size_bytes(1, v.len));         /* Value.list_value */
             wire_put_bytes(&outer, 1, v.len ? strbuf_bytes(&v) : S("")); /* ListValue.values */
             strbuf_reset(&v);
             strbuf_append_bytes(&v, strbuf_bytes(&outer));
         }
-        assert_int_equal(try(&google__protobuf__value__descriptor, strbuf_bytes(&v), &WIRE_LIMITS,
-                             NULL),
-                         lists == 50 ? OK : ERR_INVALID);
+        assert_int_equal(
+            try(&google__protobuf__value__descriptor, strbuf_bytes(&v), &WIRE_LIMITS, NULL),
+            lists == 50 ? OK : ERR_INVALID);
     }
 }
 
@@ -128,9 +128,8 @@ static void groups_count_as_depth(void **state)
             strbuf_append_char(&b, 0x7b); /* 15 begins */
         for (unsigned i = 0; i < depth; i++)
             strbuf_append_char(&b, 0x7c);
-        assert_int_equal(
-            try(&task_failure_details__descriptor, strbuf_bytes(&b), &LIMITS, NULL),
-            depth == 10 ? OK : ERR_INVALID);
+        assert_int_equal(try(&task_failure_details__descriptor, strbuf_bytes(&b), &LIMITS, NULL),
+                         depth == 10 ? OK : ERR_INVALID);
     }
     strbuf_reset(&b);
     for (unsigned i = 0; i < 100000; i++)
@@ -153,16 +152,18 @@ static void text_that_is_not_utf8_is_refused_wherever_it_is(void **state)
                   "cannot decode CreateInstanceRequest: tags[1].key at byte 7: not valid UTF-8");
     check_refused(&create_instance_request__descriptor, S("\x42\x05\x12\x03\xed\xa0\x80"),
                   "cannot decode CreateInstanceRequest: tags[0].value at byte 2: not valid UTF-8");
-    check_refused(&instance_batch__descriptor, S("\x0a\x01"
-                                                 "a\x0a\x01\xfe"),
+    check_refused(&instance_batch__descriptor,
+                  S("\x0a\x01"
+                    "a\x0a\x01\xfe"),
                   "cannot decode InstanceBatch: instanceIds[1] at byte 3: not valid UTF-8");
     /* a string in a list in a property of failure details of the third action */
-    check_refused(&orchestrator_response__descriptor,
-                  S("\x12\x00\x12\x00\x12\x11\x32\x0f\x32\x0d\x32\x0b\x12\x09\x32\x07\x0a\x00\x0a"
-                    "\x03\x1a\x01\xff"),
-                  "cannot decode OrchestratorResponse: actions[2].completeOrchestration."
-                  "failureDetails.properties[0].value.list_value.values[1].string_value at byte 20: "
-                  "not valid UTF-8");
+    check_refused(
+        &orchestrator_response__descriptor,
+        S("\x12\x00\x12\x00\x12\x11\x32\x0f\x32\x0d\x32\x0b\x12\x09\x32\x07\x0a\x00\x0a"
+          "\x03\x1a\x01\xff"),
+        "cannot decode OrchestratorResponse: actions[2].completeOrchestration."
+        "failureDetails.properties[0].value.list_value.values[1].string_value at byte 20: "
+        "not valid UTF-8");
     /* what nobody knows may hold anything */
     assert_int_equal(
         try(&create_instance_request__descriptor, S("\xf2\x07\x02\xff\xfe"), &WIRE_LIMITS, NULL),
@@ -173,22 +174,29 @@ static void malformed_fields_are_named(void **state)
 {
     const ProtobufCMessageDescriptor *desc = &orchestrator_response__descriptor;
     (void)state;
-    check_refused(desc, S("\x00\x01"), "cannot decode OrchestratorResponse: at byte 0: malformed tag");
+    check_refused(desc, S("\x00\x01"),
+                  "cannot decode OrchestratorResponse: at byte 0: malformed tag");
     check_refused(desc, S("\x0f"), "cannot decode OrchestratorResponse: at byte 0: malformed tag");
-    check_refused(desc, S("\x0a\x05" "ab"),
+    check_refused(desc,
+                  S("\x0a\x05"
+                    "ab"),
                   "cannot decode OrchestratorResponse: instanceId at byte 0: cut short");
     check_refused(desc, S("\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"),
                   "cannot decode OrchestratorResponse: instanceId at byte 0: cut short");
     check_refused(desc, S("\x12\x02\x08\x80"),
                   "cannot decode OrchestratorResponse: actions[0].id at byte 2: malformed number");
-    check_refused(desc, S("\x08\x01"),
-                  "cannot decode OrchestratorResponse: instanceId at byte 0: has the wrong wire type");
-    check_refused(desc, S("\x3a\x01\x01"), "cannot decode OrchestratorResponse: requiresHistory at "
-                                           "byte 0: has the wrong wire type");
-    check_refused(desc, S("\x7c"), "cannot decode OrchestratorResponse: at byte 0: the end of a "
-                                   "group that did not begin");
-    check_refused(desc, S("\x7b\x84\x01"), "cannot decode OrchestratorResponse: at byte 0: "
-                                           "malformed group, or nested too deep");
+    check_refused(
+        desc, S("\x08\x01"),
+        "cannot decode OrchestratorResponse: instanceId at byte 0: has the wrong wire type");
+    check_refused(desc, S("\x3a\x01\x01"),
+                  "cannot decode OrchestratorResponse: requiresHistory at "
+                  "byte 0: has the wrong wire type");
+    check_refused(desc, S("\x7c"),
+                  "cannot decode OrchestratorResponse: at byte 0: the end of a "
+                  "group that did not begin");
+    check_refused(desc, S("\x7b\x84\x01"),
+                  "cannot decode OrchestratorResponse: at byte 0: "
+                  "malformed group, or nested too deep");
     check_refused(desc, S("\x7d\x01"),
                   "cannot decode OrchestratorResponse: at byte 0: malformed number");
     check_refused(&get_work_items_request__descriptor, S("\x52\x02\x01\x80"),
@@ -205,8 +213,7 @@ static void bombs_of_small_elements_stop_at_the_limit(void **state)
 
     for (unsigned i = 0; i < 1000; i++)
         strbuf_append(&b, "\x12\x00", 2); /* actions {} */
-    assert_int_equal(
-        try(&orchestrator_response__descriptor, strbuf_bytes(&b), &SMALL, msg), OK);
+    assert_int_equal(try(&orchestrator_response__descriptor, strbuf_bytes(&b), &SMALL, msg), OK);
     strbuf_append(&b, "\x12\x00", 2);
     assert_int_equal(try(&orchestrator_response__descriptor, strbuf_bytes(&b), &SMALL, msg),
                      ERR_INVALID);
@@ -240,9 +247,9 @@ static void memory_is_bounded_before_it_is_taken(void **state)
 
     for (unsigned i = 0; i < 500000; i++)
         strbuf_append(&b, "\x12\x00", 2);
-    assert_int_equal(wire_unpack(&orchestrator_response__descriptor, a, strbuf_bytes(&b), &LIMITS,
-                                 &out, &err),
-                     ERR_INVALID);
+    assert_int_equal(
+        wire_unpack(&orchestrator_response__descriptor, a, strbuf_bytes(&b), &LIMITS, &out, &err),
+        ERR_INVALID);
     assert_non_null(strstr(err.msg, "takes too much memory when decoded"));
     assert_true(arena_bytes(a) < KIB(256));
     arena_free(a);
@@ -268,8 +275,9 @@ static void many_repeats_of_one_message_are_cheap(void **state)
 /* A message of everything: a turn's answer with each kind of action, tags, failures, properties. */
 static struct bytes sample(struct strbuf *b, bool has_group)
 {
-    struct bytes failure = S("\x0a\x01T\x12\x02\xc3\xa9\x1a\x02\x0a\x00\x22\x03\x0a\x01I\x28\x01\x32"
-                             "\x11\x0a\x01k\x12\x0c\x32\x0a\x0a\x02\x08\x00\x0a\x04\x1a\x02hi");
+    struct bytes failure =
+        S("\x0a\x01T\x12\x02\xc3\xa9\x1a\x02\x0a\x00\x22\x03\x0a\x01I\x28\x01\x32"
+          "\x11\x0a\x01k\x12\x0c\x32\x0a\x0a\x02\x08\x00\x0a\x04\x1a\x02hi");
 
     wire_put_bytes(b, 1, S("instance"));
     size_t action = wire_put_begin(b, 2);
@@ -297,7 +305,7 @@ static struct bytes sample(struct strbuf *b, bool has_group)
     wire_put_end(b, action);
     wire_put_string_value(b, 3, S("status"));
     wire_put_bytes(b, 4, S("token"));
-    strbuf_append_bytes(b, S("\x2a\x02\x08\x05"));         /* numEventsProcessed */
+    strbuf_append_bytes(b, S("\x2a\x02\x08\x05")); /* numEventsProcessed */
     if (has_group)
         strbuf_append_bytes(b, S("\x7b\x08\x01\x7c"));
     strbuf_append_bytes(b, S("\xf5\x07\x01\x02\x03\x04")); /* an unknown fixed32 */
@@ -354,8 +362,8 @@ static void random_changes_decode_as_protobuf_c_decodes_them(void **state)
             b.ptr[prng_below(&rng, b.len)] = (uint8_t)prng_u64(&rng);
         if (wire_unpack(&orchestrator_response__descriptor, a, strbuf_bytes(&b), &SMALL, &ours,
                         NULL) == OK) {
-            ProtobufCMessage *theirs = protobuf_c_message_unpack(
-                &orchestrator_response__descriptor, NULL, b.len, b.ptr);
+            ProtobufCMessage *theirs =
+                protobuf_c_message_unpack(&orchestrator_response__descriptor, NULL, b.len, b.ptr);
             if (theirs) {
                 CLEANUP(strbuf_deinit) struct strbuf one = {0}, other = {0};
                 wire_pack_into(ours, &one);

@@ -121,9 +121,9 @@ static void what_is_too_long_is_none_and_the_later_one_wins(void **state)
 static void a_malformed_message_gives_what_came_before(void **state)
 {
     static const struct bytes BAD[] = {
-        {(const uint8_t *)"\x00", 1},     /* field number 0 */
-        {(const uint8_t *)"\x0e", 1},     /* wire type 6 */
-        {(const uint8_t *)"\x0c", 1},     /* the end of no group */
+        {(const uint8_t *)"\x00", 1},                 /* field number 0 */
+        {(const uint8_t *)"\x0e", 1},                 /* wire type 6 */
+        {(const uint8_t *)"\x0c", 1},                 /* the end of no group */
         {(const uint8_t *)"\xff\xff\xff\xff\x7f", 5}, /* past 32 bits */
         {(const uint8_t *)"\x10\xff\xff\xff\xff\xff\xff\xff\xff\xff\x7f", 11},
     };

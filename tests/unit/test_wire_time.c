@@ -48,8 +48,15 @@ static void times_that_do_not_exist_are_refused(void **state)
 /* What was stored is sent, and what was sent is read as what was stored. */
 static void times_round_trip_to_the_digit(void **state)
 {
-    static const usec_t TIMES[] = {0,        1,       999999,           1000000, -1,
-                                   -1000000, -999999, 1764547200123456, -62135596800000000,
+    static const usec_t TIMES[] = {0,
+                                   1,
+                                   999999,
+                                   1000000,
+                                   -1,
+                                   -1000000,
+                                   -999999,
+                                   1764547200123456,
+                                   -62135596800000000,
                                    253402300799999999};
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(TIMES); i++) {

@@ -107,8 +107,7 @@ static Google__Protobuf__Value *list(struct arena *a, Google__Protobuf__Value **
 static void property_add(struct arena *a, TaskFailureDetails *d, struct bytes key,
                          Google__Protobuf__Value *value)
 {
-    TaskFailureDetails__PropertiesEntry *entry =
-        arena_new(a, TaskFailureDetails__PropertiesEntry);
+    TaskFailureDetails__PropertiesEntry *entry = arena_new(a, TaskFailureDetails__PropertiesEntry);
     TaskFailureDetails__PropertiesEntry **all =
         arena_array(a, TaskFailureDetails__PropertiesEntry *, d->n_properties + 1);
     task_failure_details__properties_entry__init(entry);
@@ -333,11 +332,11 @@ static void unsigned_numbers_of_the_admin_service_round_trip(void **state)
     count.count = INT64_MIN;
     store.bytes = UINT64_MAX;
     store.schema_version = UINT32_MAX;
-    Perdure__V1__InstanceCount *c = same_as_protobuf_c(a, &perdure__v1__instance_count__descriptor,
-                                                       pack(a, &count.base));
+    Perdure__V1__InstanceCount *c =
+        same_as_protobuf_c(a, &perdure__v1__instance_count__descriptor, pack(a, &count.base));
     assert_true(c->count == INT64_MIN);
-    Perdure__V1__StoreStatus *s = same_as_protobuf_c(a, &perdure__v1__store_status__descriptor,
-                                                     pack(a, &store.base));
+    Perdure__V1__StoreStatus *s =
+        same_as_protobuf_c(a, &perdure__v1__store_status__descriptor, pack(a, &store.base));
     assert_true(s->bytes == UINT64_MAX && s->schema_version == UINT32_MAX);
 }
 
