@@ -88,31 +88,42 @@ static struct value value_load(ProtobufCType type, const void *at)
     return (struct value){.type = WIRE_VARINT};
 }
 
-/* Whether a singular field is sent: presence where the message has it, else any value but zero. */
-static bool is_sent(const ProtobufCMessage *msg, const ProtobufCFieldDescriptor *field,
-                    const struct value *v)
+static bool is_number(const ProtobufCFieldDescriptor *field)
 {
+    return field->type != PROTOBUF_C_TYPE_MESSAGE && field->type != PROTOBUF_C_TYPE_BYTES;
+}
+
+/* Whether a number is neither 0 nor -0.0, which is zero too, as protobuf-c has it. */
+static bool is_not_zero(const ProtobufCFieldDescriptor *field, const void *at)
+{
+    struct value v = value_load(field->type, at);
+
+    if (field->type == PROTOBUF_C_TYPE_DOUBLE)
+        return v.number << 1 != 0;
+    if (field->type == PROTOBUF_C_TYPE_FLOAT)
+        return (uint32_t)(v.number << 1) != 0;
+    return v.number != 0;
+}
+
+/* Whether a singular field is sent: presence where the message has it, else any value but zero.
+ * Most fields of most messages are not: the common cases come first and load nothing more. */
+static inline bool is_sent(const ProtobufCMessage *msg, const ProtobufCFieldDescriptor *field)
+{
+    const void *at = member(msg, field->offset);
+    bool is_message = field->type == PROTOBUF_C_TYPE_MESSAGE;
+
     if (field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF) {
         if (load32(member(msg, field->quantifier_offset)) != field->id)
             return false;
-        return field->type != PROTOBUF_C_TYPE_MESSAGE || v->message;
+        return !is_message || *(const ProtobufCMessage *const *)at;
     }
-    if (field->type == PROTOBUF_C_TYPE_MESSAGE)
-        return v->message != NULL;
+    if (is_message)
+        return *(const ProtobufCMessage *const *)at != NULL;
     if (field->label == PROTOBUF_C_LABEL_OPTIONAL)
         return load32(member(msg, field->quantifier_offset)) != 0;
     if (field->type == PROTOBUF_C_TYPE_BYTES)
-        return v->bytes.len > 0;
-    if (field->type == PROTOBUF_C_TYPE_DOUBLE)
-        return v->number << 1 != 0; /* -0.0 is zero too, as protobuf-c has it */
-    if (field->type == PROTOBUF_C_TYPE_FLOAT)
-        return (uint32_t)(v->number << 1) != 0;
-    return v->number != 0;
-}
-
-static bool is_packed(const ProtobufCFieldDescriptor *field)
-{
-    return field->type != PROTOBUF_C_TYPE_MESSAGE && field->type != PROTOBUF_C_TYPE_BYTES;
+        return ((const ProtobufCBinaryData *)at)->len > 0;
+    return is_not_zero(field, at);
 }
 
 /* ---- sizes ------------------------------------------------------------------------------------- */
@@ -147,7 +158,7 @@ static size_t array_size(const ProtobufCFieldDescriptor *field, const char *item
         size += value_size(&v);
         items += v.width;
     }
-    if (is_packed(field))
+    if (is_number(field)) /* packed */
         return count ? wire_size_tag(field->id) + wire_size_varint(size) + size : 0;
     return size + count * wire_size_tag(field->id);
 }
@@ -165,9 +176,10 @@ size_t wire_packed_size(const ProtobufCMessage *msg)
             size += array_size(field, *items, *count);
             continue;
         }
+        if (!is_sent(msg, field))
+            continue;
         struct value v = value_load(field->type, member(msg, field->offset));
-        if (is_sent(msg, field, &v))
-            size += wire_size_tag(field->id) + value_size(&v);
+        size += wire_size_tag(field->id) + value_size(&v);
     }
     for (unsigned i = 0; i < msg->n_unknown_fields; i++)
         size += wire_size_tag(msg->unknown_fields[i].tag) + msg->unknown_fields[i].len;
@@ -230,10 +242,10 @@ static uint8_t *array_write(const ProtobufCFieldDescriptor *field, const char *i
     for (size_t i = count; i-- > 0;) {
         struct value v = value_load(field->type, items + i * width);
         p = value_write(&v, p);
-        if (!is_packed(field))
+        if (!is_number(field))
             p = tag_write(field->id, v.type, p);
     }
-    if (is_packed(field)) {
+    if (is_number(field)) {
         p = varint_write((size_t)(end - p), p);
         p = tag_write(field->id, WIRE_BYTES, p);
     }
@@ -258,9 +270,10 @@ static uint8_t *message_write(const ProtobufCMessage *msg, uint8_t *end)
             p = array_write(field, *items, *count, p);
             continue;
         }
+        if (!is_sent(msg, field))
+            continue;
         struct value v = value_load(field->type, member(msg, field->offset));
-        if (is_sent(msg, field, &v))
-            p = tag_write(field->id, v.type, value_write(&v, p));
+        p = tag_write(field->id, v.type, value_write(&v, p));
     }
     return p;
 }
