@@ -60,9 +60,11 @@ struct driver {
 
     /* The number of the last migration that was applied; 0: an empty database. */
     enum err (*schema)(struct conn *c, uint32_t *number, struct error *err);
+    /* Before the first migration of an empty database: what no transaction can hold. */
+    enum err (*prepare)(struct conn *c, struct error *err);
     /* Applies the DDL of one migration inside the open transaction, and notes its number. */
     enum err (*migrate)(struct conn *c, uint32_t number, struct error *err);
-    /* After the migrations: what no transaction can hold (SQLite: the WAL mode). */
+    /* After the migrations, likewise (SQLite: the WAL mode). */
     enum err (*settle)(struct conn *c, struct error *err);
 
     enum err (*begin)(struct conn *c, bool write, struct error *err);

@@ -234,10 +234,6 @@ static int set_up(struct sqlite_conn *c)
     if ((rc = exec(c, "PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0")) || c->role == CONN_CHECKPOINT)
         return rc;
     sqlite3_wal_hook(c->sql, note_log, c->db);
-    /* These two hold for an empty file only; on others they change nothing. */
-    if ((rc = set_pragma(c, "page_size", PAGE_SIZE)) ||
-        (rc = exec(c, "PRAGMA auto_vacuum = INCREMENTAL")))
-        return rc;
     return set_pragma(c, "journal_size_limit", c->db->wal_limit);
 }
 
@@ -269,17 +265,17 @@ static enum err conn_open(struct db *db, enum conn_role role, struct conn **out,
     int rc = sqlite3_open_v2(name, &c->sql, flags, db->vfs);
     if (!c->sql)
         abort(); /* out of memory: SQLite gives no handle then only */
+    if (rc == SQLITE_OK && role == CONN_WRITER && sqlite3_db_readonly(c->sql, "main") == 1) {
+        e = error_set(err, ERR_UNAVAILABLE,
+                      "could not write to store \"%s\": the file or its file system is read-only; make it writable",
+                      db_label(db));
+        conn_close(&c->base);
+        return e;
+    }
     if (rc == SQLITE_OK)
         rc = set_up(c);
     if (rc != SQLITE_OK) {
         e = fail(c, rc, err, "open a connection");
-        conn_close(&c->base);
-        return e;
-    }
-    if (role == CONN_WRITER && sqlite3_db_readonly(c->sql, "main") == 1) {
-        e = error_set(err, ERR_UNAVAILABLE,
-                      "could not write to store \"%s\": the file or its file system is read-only; make it writable",
-                      db_label(db));
         conn_close(&c->base);
         return e;
     }
@@ -304,11 +300,40 @@ static enum err conn_schema(struct conn *base, uint32_t *number, struct error *e
         return OK;
     }
     if (id != SCHEMA_APPLICATION_ID)
-        return error_set(err, ERR_STORE_OPEN, "\"%s\" is a database of another program", db_label(c->db));
+        return error_set(err, ERR_STORE_OPEN,
+                         "\"%s\" is an SQLite database of another program (application_id %lld); it was left as it "
+                         "is: give another file",
+                         db_label(c->db), (long long)id);
     if (version < 1 || version > UINT32_MAX)
         return error_set(err, ERR_CORRUPT, "schema number %lld of \"%s\" is damaged", (long long)version,
                          db_label(c->db));
     *number = (uint32_t)version;
+    return OK;
+}
+
+static bool is_laid_out(struct sqlite_conn *c)
+{
+    int64_t size = 0, mode = 0;
+
+    return read_number(c, "PRAGMA page_size", &size) == SQLITE_OK &&
+           read_number(c, "PRAGMA auto_vacuum", &mode) == SQLITE_OK && size == PAGE_SIZE && mode == 2;
+}
+
+/* Page size and auto_vacuum hold for a file without a first page; one that has it (somebody's empty
+ * database, a creation that was cut) is laid out anew by VACUUM. */
+static enum err conn_prepare(struct conn *base, struct error *err)
+{
+    struct sqlite_conn *c = self(base);
+    int rc = set_pragma(c, "page_size", PAGE_SIZE);
+
+    if (rc == SQLITE_OK)
+        rc = exec(c, "PRAGMA auto_vacuum = INCREMENTAL");
+    if (rc == SQLITE_OK && !is_laid_out(c))
+        rc = exec(c, "VACUUM");
+    if (rc != SQLITE_OK)
+        return fail(c, rc, err, "lay out a new file");
+    if (!is_laid_out(c))
+        return error_set(err, ERR_INTERNAL, "could not lay out \"%s\"", db_label(c->db));
     return OK;
 }
 
@@ -622,7 +647,7 @@ static enum err memory_checkpoint(struct conn *base, struct error *err)
 #define DRIVER_SHARED                                                                              \
     .close = db_close, .label = db_label, .sizes = db_sizes, .connect = conn_open,                 \
     .disconnect = conn_close, .schema = conn_schema, .migrate = conn_migrate,                      \
-    .settle = conn_settle, .begin = conn_begin, .commit = conn_commit, .rollback = conn_rollback,  \
+    .prepare = conn_prepare, .settle = conn_settle, .begin = conn_begin, .commit = conn_commit, .rollback = conn_rollback,  \
     .savepoint = conn_savepoint, .release = conn_release, .undo = conn_undo, .run = conn_run,      \
     .query = conn_query, .next = conn_next, .end = conn_end
 

@@ -13,6 +13,8 @@
 #include <unistd.h>
 
 #define HEADER_LEN 100 /* of every SQLite file */
+#define HEADER_WRITE_VERSION 18
+#define VERSION_ROLLBACK 1
 #define HEADER_APPLICATION_ID 68
 
 static char *format_path(const char *a, const char *b)
@@ -128,25 +130,48 @@ static enum err lock(struct sqlite_file *f, struct error *err)
     return OK;
 }
 
+static bool is_zero(const uint8_t *p, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        if (p[i])
+            return false;
+    return true;
+}
+
+/* Whether SQLite has a rollback journal to play back: then the header says little. */
+static bool has_journal(const struct sqlite_file *f)
+{
+    char *path = format_path(f->path, "-journal");
+    struct stat sb;
+    bool has = stat(path, &sb) == 0 && sb.st_size > 0;
+
+    free(path);
+    return has;
+}
+
+/* Migration 1 sets the application_id in the transaction that makes the tables, and the WAL mode
+ * comes after it. So a file with another number is not ours; with none and in WAL mode neither; with
+ * none and no tables it is empty, or its creation was cut: the schema tells (sqlite.c). */
 static enum err check_header(const struct sqlite_file *f, const uint8_t *header, size_t len, struct error *err)
 {
     static const char MAGIC[16] = "SQLite format 3"; /* with its NUL */
     uint32_t id = 0;
 
+    if (is_zero(header, MIN(len, sizeof(MAGIC))) && has_journal(f))
+        return OK;
     if (len < HEADER_LEN || memcmp(header, MAGIC, sizeof(MAGIC)) != 0)
         return error_set(err, ERR_STORE_OPEN,
                          "\"%s\" is not an SQLite database; it was left as it is: give another file", f->path);
     for (size_t i = 0; i < 4; i++)
         id = id << 8 | header[HEADER_APPLICATION_ID + i];
-    if (id != SCHEMA_APPLICATION_ID)
+    if (id != SCHEMA_APPLICATION_ID && (id != 0 || header[HEADER_WRITE_VERSION] != VERSION_ROLLBACK))
         return error_set(err, ERR_STORE_OPEN,
-                         "\"%s\" is an SQLite database of another program (application_id 0x%08x); "
-                         "it was left as it is: give another file",
+                         "\"%s\" is an SQLite database of another program (application_id %u); it was left as it is: "
+                         "give another file",
                          f->path, id);
     return OK;
 }
 
-/* Migration 1 writes the file from nothing in one transaction, so a file is empty or ours. */
 static enum err look_at(struct sqlite_file *f, struct error *err)
 {
     uint8_t header[HEADER_LEN];

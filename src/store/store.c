@@ -117,6 +117,8 @@ static enum err migrate(struct store *st, const struct store_options *opts, stru
         return error_set(err, ERR_STORE_OPEN,
                          "\"%s\" has schema %u and this server knows up to %d: use a newer server for it",
                          st->driver->label(st->db), number, SCHEMA_NUMBER);
+    if (number == 0 && (e = st->driver->prepare(st->conn, err)))
+        return e;
     while (number < SCHEMA_NUMBER)
         if ((e = migrate_one(st, opts, ++number, err)))
             return e;

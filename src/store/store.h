@@ -254,7 +254,8 @@ MUST_CHECK enum err store_mail_delete(struct store *st, uint64_t seq, struct err
 
 /* ---- trash: bulk deletes still to be done, in bounded steps, resumed after a crash ----------------------------- */
 
-enum store_trash_what { STORE_TRASH_EXECUTION = 1 /* history and timers of it */, STORE_TRASH_INBOX = 2 /* all inbox rows of an object key */ };
+enum store_trash_what { STORE_TRASH_EXECUTION = 1 /* history and timers of it */, STORE_TRASH_INBOX = 2 /* all inbox rows of an object key */,
+                        STORE_TRASH_TIMERS = 3 /* timers of an execution */ };
 struct store_trash {
     uint64_t seq;
     int32_t what;
