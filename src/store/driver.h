@@ -51,7 +51,7 @@ struct driver {
     /* Locks the database against other servers and checks that it is ours or empty, without
      * changing it. ERR_STORE_OPEN with reason and remedy. */
     enum err (*open)(const struct store_options *opts, struct db **out, struct error *err);
-    void (*close)(struct db *db); /* all connections are closed; gives up the lock */
+    void (*close)(struct db *db);              /* all connections are closed; gives up the lock */
     const char *(*label)(const struct db *db); /* for messages */
     void (*sizes)(struct db *db, struct db_sizes *out); /* any thread */
 

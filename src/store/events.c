@@ -20,8 +20,8 @@ enum err store_history_append(struct store *st, const struct store_history *h, s
     return store_run(st, STMT_HISTORY_INSERT, params, NULL, err);
 }
 
-enum err store_history_read(struct store_reader *r, uint64_t execution, uint64_t from_row, size_t bytes_max,
-                            store_history_fn *fn, void *arg, struct error *err)
+enum err store_history_read(struct store_reader *r, uint64_t execution, uint64_t from_row,
+                            size_t bytes_max, store_history_fn *fn, void *arg, struct error *err)
 {
     struct value params[] = {value_int(limit_key(execution)), value_int(limit_key(from_row))};
     CLEANUP(cursor_end) struct cursor cur = {0};
@@ -47,8 +47,8 @@ enum err store_history_read(struct store_reader *r, uint64_t execution, uint64_t
 }
 
 /* `rows_max` as a parameter, and what was deleted as a number of rows. */
-static enum err delete_rows(struct store *st, enum stmt id, const struct value *params, uint32_t *deleted,
-                            struct error *err)
+static enum err delete_rows(struct store *st, enum stmt id, const struct value *params,
+                            uint32_t *deleted, struct error *err)
 {
     uint64_t changed;
     enum err e = store_run(st, id, params, &changed, err);
@@ -58,8 +58,8 @@ static enum err delete_rows(struct store *st, enum stmt id, const struct value *
     return e;
 }
 
-enum err store_history_delete(struct store *st, uint64_t execution, uint32_t rows_max, uint32_t *deleted,
-                              struct error *err)
+enum err store_history_delete(struct store *st, uint64_t execution, uint32_t rows_max,
+                              uint32_t *deleted, struct error *err)
 {
     struct value params[] = {value_int(limit_key(execution)), value_int(rows_max)};
 
@@ -86,10 +86,12 @@ enum err store_inbox_append(struct store *st, const struct store_inbox *m, struc
     return store_run(st, STMT_INBOX_INSERT, params, NULL, err);
 }
 
-enum err store_inbox_read(struct store_reader *r, uint64_t object, int64_t from_seq, uint32_t rows_max,
-                          size_t bytes_max, store_inbox_fn *fn, void *arg, struct error *err)
+enum err store_inbox_read(struct store_reader *r, uint64_t object, int64_t from_seq,
+                          uint32_t rows_max, size_t bytes_max, store_inbox_fn *fn, void *arg,
+                          struct error *err)
 {
-    struct value params[] = {value_int(limit_key(object)), value_int(from_seq), value_int(rows_max)};
+    struct value params[] = {value_int(limit_key(object)), value_int(from_seq),
+                             value_int(rows_max)};
     CLEANUP(cursor_end) struct cursor cur = {0};
     struct value c[7];
     size_t bytes = 0;
@@ -114,17 +116,18 @@ enum err store_inbox_read(struct store_reader *r, uint64_t object, int64_t from_
     return e;
 }
 
-enum err store_inbox_delete(struct store *st, uint64_t object, int64_t from_seq, int64_t to_seq, uint32_t rows_max,
-                            uint32_t *deleted, struct error *err)
+enum err store_inbox_delete(struct store *st, uint64_t object, int64_t from_seq, int64_t to_seq,
+                            uint32_t rows_max, uint32_t *deleted, struct error *err)
 {
     struct value params[] = {value_int(limit_key(object)), value_int(from_seq), value_int(to_seq),
                              value_int(rows_max)};
 
-    return delete_rows(st, rows_max ? STMT_INBOX_DELETE_MAX : STMT_INBOX_DELETE, params, deleted, err);
+    return delete_rows(st, rows_max ? STMT_INBOX_DELETE_MAX : STMT_INBOX_DELETE, params, deleted,
+                       err);
 }
 
-enum err store_inbox_objects(struct store_reader *r, uint64_t after, uint32_t max, store_key_fn *fn, void *arg,
-                             struct error *err)
+enum err store_inbox_objects(struct store_reader *r, uint64_t after, uint32_t max, store_key_fn *fn,
+                             void *arg, struct error *err)
 {
     struct value params[] = {value_int(limit_key(after)), value_int(max)};
     CLEANUP(cursor_end) struct cursor cur = {0};

@@ -7,8 +7,8 @@
 /* ---- hubs and groups ------------------------------------------------------------------------- */
 
 /* One number of one row. ERR_NOT_FOUND: no row. */
-static enum err find_number(struct store_reader *r, enum stmt id, const struct value *params, uint32_t *out,
-                            struct error *err)
+static enum err find_number(struct store_reader *r, enum stmt id, const struct value *params,
+                            uint32_t *out, struct error *err)
 {
     CLEANUP(cursor_end) struct cursor cur = {0};
     struct value col;
@@ -25,8 +25,8 @@ static enum err find_number(struct store_reader *r, enum stmt id, const struct v
     return OK;
 }
 
-static enum err insert_number(struct store *st, enum stmt id, const struct value *params, uint32_t *out,
-                              bool *row, struct error *err)
+static enum err insert_number(struct store *st, enum stmt id, const struct value *params,
+                              uint32_t *out, bool *row, struct error *err)
 {
     int64_t number = 0;
     enum err e = store_run_number(st, id, params, &number, row, err);
@@ -46,7 +46,8 @@ enum err store_hub_find(struct store_reader *r, struct bytes name, uint32_t *hub
     return e ? error_wrap(err, e, "task hub \"%.*s\"", BYTES_FMT(name)) : OK;
 }
 
-enum err store_hub_create(struct store *st, struct bytes name, usec_t now, uint32_t *hub, struct error *err)
+enum err store_hub_create(struct store *st, struct bytes name, usec_t now, uint32_t *hub,
+                          struct error *err)
 {
     struct value params[] = {value_text(name), value_int(now)};
     bool row;
@@ -74,10 +75,11 @@ static struct value text_or_empty(struct bytes b)
     return value_text(bytes_is_none(b) ? BYTES_LIT("") : b);
 }
 
-enum err store_group_intern(struct store *st, uint32_t hub, uint8_t kind, struct bytes name, struct bytes version,
-                            uint32_t *group, struct error *err)
+enum err store_group_intern(struct store *st, uint32_t hub, uint8_t kind, struct bytes name,
+                            struct bytes version, uint32_t *group, struct error *err)
 {
-    struct value params[] = {value_int(hub), value_int(kind), text_or_empty(name), text_or_empty(version)};
+    struct value params[] = {value_int(hub), value_int(kind), text_or_empty(name),
+                             text_or_empty(version)};
     struct error none;
     bool row;
     enum err e = find_number(&st->reader, STMT_GROUP_FIND, params, group, &none);
@@ -150,10 +152,12 @@ _Static_assert(O_COUNT == OBJECT_COLUMNS_COUNT, "one number a column");
 
 static bool object_decode(const struct value *c, struct store_object *o)
 {
-    if (c[O_KEY].i < 0 || c[O_HUB].i < 0 || c[O_HUB].i > UINT32_MAX || c[O_KIND].i < 0 || c[O_KIND].i > UINT8_MAX ||
-        c[O_PARTITION].i < 0 || c[O_PARTITION].i > UINT32_MAX || c[O_STATUS].i != (int32_t)c[O_STATUS].i ||
-        c[O_BASE_STATUS].i != (int32_t)c[O_BASE_STATUS].i || c[O_FLAGS].i != (uint32_t)c[O_FLAGS].i ||
-        c[O_EXECUTION].i < 0 || c[O_HISTORY_ROWS].i < 0 || c[O_HISTORY_EVENTS].i < 0 || c[O_HISTORY_BYTES].i < 0)
+    if (c[O_KEY].i < 0 || c[O_HUB].i < 0 || c[O_HUB].i > UINT32_MAX || c[O_KIND].i < 0 ||
+        c[O_KIND].i > UINT8_MAX || c[O_PARTITION].i < 0 || c[O_PARTITION].i > UINT32_MAX ||
+        c[O_STATUS].i != (int32_t)c[O_STATUS].i ||
+        c[O_BASE_STATUS].i != (int32_t)c[O_BASE_STATUS].i ||
+        c[O_FLAGS].i != (uint32_t)c[O_FLAGS].i || c[O_EXECUTION].i < 0 || c[O_HISTORY_ROWS].i < 0 ||
+        c[O_HISTORY_EVENTS].i < 0 || c[O_HISTORY_BYTES].i < 0)
         return false;
     *o = (struct store_object){
         .key = (uint64_t)c[O_KEY].i,
@@ -192,8 +196,9 @@ static bool object_decode(const struct value *c, struct store_object *o)
 /* Moves the views from the cursor's memory into `buf`. */
 static void object_keep(struct store_object *o, struct strbuf *buf)
 {
-    struct bytes *views[] = {&o->id,   &o->name,  &o->version,   &o->execution_id, &o->custom_status,
-                             &o->tags, &o->trace, &o->parent_id, &o->parent};
+    struct bytes *views[] = {&o->id,           &o->name,          &o->version,
+                             &o->execution_id, &o->custom_status, &o->tags,
+                             &o->trace,        &o->parent_id,     &o->parent};
     size_t len = 1;
 
     for (size_t i = 0; i < ARRAY_LEN(views); i++)
@@ -204,8 +209,8 @@ static void object_keep(struct store_object *o, struct strbuf *buf)
         *views[i] = strbuf_keep(buf, *views[i]);
 }
 
-static enum err object_read(struct store_reader *r, enum stmt id, const struct value *params, struct store_object *out,
-                            struct strbuf *buf, struct error *err)
+static enum err object_read(struct store_reader *r, enum stmt id, const struct value *params,
+                            struct store_object *out, struct strbuf *buf, struct error *err)
 {
     CLEANUP(cursor_end) struct cursor cur = {0};
     struct value cols[O_COUNT];
@@ -218,7 +223,8 @@ static enum err object_read(struct store_reader *r, enum stmt id, const struct v
     if (!row)
         return error_set(err, ERR_NOT_FOUND, "no such object");
     if (!object_decode(cols, &o))
-        return error_set(err, ERR_CORRUPT, "the row of object %lld is damaged", (long long)cols[O_KEY].i);
+        return error_set(err, ERR_CORRUPT, "the row of object %lld is damaged",
+                         (long long)cols[O_KEY].i);
     object_keep(&o, buf);
     *out = o;
     return OK;
@@ -232,20 +238,22 @@ enum err store_object_find(struct store_reader *r, uint32_t hub, uint8_t kind, s
     return object_read(r, STMT_OBJECT_FIND, params, out, buf, err);
 }
 
-enum err store_object_get(struct store_reader *r, uint64_t key, struct store_object *out, struct strbuf *buf,
-                          struct error *err)
+enum err store_object_get(struct store_reader *r, uint64_t key, struct store_object *out,
+                          struct strbuf *buf, struct error *err)
 {
     if (!key_fits(key))
         return error_set(err, ERR_NOT_FOUND, "no such object");
-    return object_read(r, STMT_OBJECT_GET, (struct value[]){value_int((int64_t)key)}, out, buf, err);
+    return object_read(r, STMT_OBJECT_GET, (struct value[]){value_int((int64_t)key)}, out, buf,
+                       err);
 }
 
 static enum err object_check(const struct store_object *o, struct error *err)
 {
-    if (key_fits(o->key) && key_fits(o->execution) && key_fits(o->history_rows) && key_fits(o->history_events) &&
-        key_fits(o->history_bytes))
+    if (key_fits(o->key) && key_fits(o->execution) && key_fits(o->history_rows) &&
+        key_fits(o->history_events) && key_fits(o->history_bytes))
         return OK;
-    return error_set(err, ERR_INTERNAL, "a number of object %llu does not fit into 63 bits", (unsigned long long)o->key);
+    return error_set(err, ERR_INTERNAL, "a number of object %llu does not fit into 63 bits",
+                     (unsigned long long)o->key);
 }
 
 enum err store_object_insert(struct store *st, const struct store_object *o, struct error *err)
@@ -317,30 +325,33 @@ enum err store_object_update(struct store *st, const struct store_object *o, str
     uint64_t changed;
     enum err e;
 
-    if ((e = object_check(o, err)) || (e = store_run(st, STMT_OBJECT_UPDATE, params, &changed, err)))
+    if ((e = object_check(o, err)) ||
+        (e = store_run(st, STMT_OBJECT_UPDATE, params, &changed, err)))
         return e;
     if (changed != 1) /* somebody deleted it by hand */
-        return error_set(err, ERR_CORRUPT, "the row of object %llu (\"%.*s\") is gone", (unsigned long long)o->key,
-                         BYTES_FMT(o->id));
+        return error_set(err, ERR_CORRUPT, "the row of object %llu (\"%.*s\") is gone",
+                         (unsigned long long)o->key, BYTES_FMT(o->id));
     return OK;
 }
 
 enum err store_object_delete(struct store *st, uint64_t key, struct error *err)
 {
-    return store_run(st, STMT_OBJECT_DELETE, (struct value[]){value_int(limit_key(key))}, NULL, err);
+    return store_run(st, STMT_OBJECT_DELETE, (struct value[]){value_int(limit_key(key))}, NULL,
+                     err);
 }
 
 /* ---- counts ---------------------------------------------------------------------------------- */
 
-enum err store_count_add(struct store *st, uint32_t hub, uint8_t kind, int32_t status, int64_t delta,
-                         struct error *err)
+enum err store_count_add(struct store *st, uint32_t hub, uint8_t kind, int32_t status,
+                         int64_t delta, struct error *err)
 {
     enum err e = store_check(st, err);
 
     if (e)
         return e;
     ASSERT(st->in_txn);
-    store_pending_count(st, &(struct count_delta){.hub = hub, .kind = kind, .status = status, .n = delta});
+    store_pending_count(
+        st, &(struct count_delta){.hub = hub, .kind = kind, .status = status, .n = delta});
     st->has_writes = true;
     return OK;
 }

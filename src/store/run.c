@@ -26,7 +26,8 @@ void cursor_end(struct cursor *cur)
 
 enum err key_error(uint64_t key, struct error *err)
 {
-    return error_set(err, ERR_INTERNAL, "number %llu does not fit into 63 bits", (unsigned long long)key);
+    return error_set(err, ERR_INTERNAL, "number %llu does not fit into 63 bits",
+                     (unsigned long long)key);
 }
 
 struct bytes strbuf_keep(struct strbuf *buf, struct bytes b)
@@ -38,7 +39,8 @@ struct bytes strbuf_keep(struct strbuf *buf, struct bytes b)
     return bytes_of(buf->ptr + at, b.len);
 }
 
-enum err store_run(struct store *st, enum stmt id, const struct value *params, uint64_t *changed, struct error *err)
+enum err store_run(struct store *st, enum stmt id, const struct value *params, uint64_t *changed,
+                   struct error *err)
 {
     enum err e = store_check(st, err);
 
@@ -49,8 +51,8 @@ enum err store_run(struct store *st, enum stmt id, const struct value *params, u
     return store_noted(st, st->driver->run(st->conn, id, params, changed, err));
 }
 
-enum err store_run_number(struct store *st, enum stmt id, const struct value *params, int64_t *out, bool *row,
-                          struct error *err)
+enum err store_run_number(struct store *st, enum stmt id, const struct value *params, int64_t *out,
+                          bool *row, struct error *err)
 {
     CLEANUP(cursor_end) struct cursor cur = {0};
     struct value col;
@@ -61,7 +63,8 @@ enum err store_run_number(struct store *st, enum stmt id, const struct value *pa
         return e;
     ASSERT(st->in_txn);
     st->has_writes = true;
-    if ((e = st->driver->query(st->conn, id, params, &cur, err)) || (e = st->driver->next(&cur, &col, &got, err)))
+    if ((e = st->driver->query(st->conn, id, params, &cur, err)) ||
+        (e = st->driver->next(&cur, &col, &got, err)))
         return store_noted(st, e);
     int64_t number = got ? col.i : 0;
     while (got && !e && (e = st->driver->next(&cur, &col, &more, err)) == OK && more)
@@ -74,8 +77,8 @@ enum err store_run_number(struct store *st, enum stmt id, const struct value *pa
     return OK;
 }
 
-enum err reader_query(struct store_reader *r, enum stmt id, const struct value *params, struct cursor *out,
-                      struct error *err)
+enum err reader_query(struct store_reader *r, enum stmt id, const struct value *params,
+                      struct cursor *out, struct error *err)
 {
     enum err e;
 
@@ -86,14 +89,16 @@ enum err reader_query(struct store_reader *r, enum stmt id, const struct value *
     return store_noted(r->st, r->conn->driver->query(r->conn, id, params, out, err));
 }
 
-enum err reader_next(struct store_reader *r, struct cursor *cur, struct value *cols, bool *row, struct error *err)
+enum err reader_next(struct store_reader *r, struct cursor *cur, struct value *cols, bool *row,
+                     struct error *err)
 {
     enum err e = r->conn->driver->next(cur, cols, row, err);
 
     return r->st ? store_noted(r->st, e) : e;
 }
 
-enum err reader_meta_number(struct store_reader *r, struct bytes name, uint64_t max, uint64_t *out, struct error *err)
+enum err reader_meta_number(struct store_reader *r, struct bytes name, uint64_t max, uint64_t *out,
+                            struct error *err)
 {
     CLEANUP(cursor_end) struct cursor cur = {0};
     struct value cols[2];
@@ -104,7 +109,8 @@ enum err reader_meta_number(struct store_reader *r, struct bytes name, uint64_t 
         (e = reader_next(r, &cur, cols, &row, err)))
         return e;
     if (!row || cols[0].type != VALUE_INT || cols[0].i < 0 || (uint64_t)cols[0].i > max)
-        return error_set(err, ERR_CORRUPT, "row \"%.*s\" of table \"meta\" is missing or damaged", BYTES_FMT(name));
+        return error_set(err, ERR_CORRUPT, "row \"%.*s\" of table \"meta\" is missing or damaged",
+                         BYTES_FMT(name));
     *out = (uint64_t)cols[0].i;
     return OK;
 }
@@ -182,7 +188,8 @@ enum err store_pending_write(struct store *st, struct error *err)
 
     for (size_t i = 0; i < p->len; i++) {
         const struct count_delta *d = &p->counts[i];
-        struct value params[] = {value_int(d->hub), value_int(d->kind), value_int(d->status), value_int(d->n)};
+        struct value params[] = {value_int(d->hub), value_int(d->kind), value_int(d->status),
+                                 value_int(d->n)};
         if (d->n != 0 && (e = store_run(st, STMT_COUNT_ADD, params, NULL, err)))
             return e;
     }

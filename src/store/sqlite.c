@@ -35,12 +35,20 @@ struct prepared {
     int index[STATEMENT_PARAMS_MAX];
 };
 
-enum control { CTL_BEGIN, CTL_BEGIN_READ, CTL_COMMIT, CTL_ROLLBACK, CTL_SAVEPOINT, CTL_RELEASE, CTL_UNDO, CTL_COUNT };
+enum control {
+    CTL_BEGIN,
+    CTL_BEGIN_READ,
+    CTL_COMMIT,
+    CTL_ROLLBACK,
+    CTL_SAVEPOINT,
+    CTL_RELEASE,
+    CTL_UNDO,
+    CTL_COUNT
+};
 
 static const char *const CONTROLS[CTL_COUNT] = {
-    [CTL_BEGIN] = "BEGIN IMMEDIATE", [CTL_BEGIN_READ] = "BEGIN",
-    [CTL_COMMIT] = "COMMIT",         [CTL_ROLLBACK] = "ROLLBACK",
-    [CTL_SAVEPOINT] = "SAVEPOINT s", [CTL_RELEASE] = "RELEASE s",
+    [CTL_BEGIN] = "BEGIN IMMEDIATE", [CTL_BEGIN_READ] = "BEGIN",      [CTL_COMMIT] = "COMMIT",
+    [CTL_ROLLBACK] = "ROLLBACK",     [CTL_SAVEPOINT] = "SAVEPOINT s", [CTL_RELEASE] = "RELEASE s",
     [CTL_UNDO] = "ROLLBACK TO s",
 };
 
@@ -104,10 +112,12 @@ static enum err fail(struct sqlite_conn *c, int rc, struct error *err, const cha
 
     ASSERT(e != OK);
     if (e == ERR_UNAVAILABLE && sys != 0 && (rc & 0xff) != SQLITE_BUSY)
-        return error_set(err, e, "could not %s in store \"%s\": %s (%s, %s)", doing, db_label(c->db),
-                         sqlite3_errmsg(c->sql), sqlite3_errstr(rc), strerror(sys));
-    return error_set(err, e, "%s %s in store \"%s\": %s (%s)", e == ERR_UNAVAILABLE ? "could not" : "cannot",
-                     doing, db_label(c->db), sqlite3_errmsg(c->sql), sqlite3_errstr(rc));
+        return error_set(err, e, "could not %s in store \"%s\": %s (%s, %s)", doing,
+                         db_label(c->db), sqlite3_errmsg(c->sql), sqlite3_errstr(rc),
+                         strerror(sys));
+    return error_set(err, e, "%s %s in store \"%s\": %s (%s)",
+                     e == ERR_UNAVAILABLE ? "could not" : "cannot", doing, db_label(c->db),
+                     sqlite3_errmsg(c->sql), sqlite3_errstr(rc));
 }
 
 /* ---- the database ---------------------------------------------------------------------------- */
@@ -225,13 +235,15 @@ static int set_up(struct sqlite_conn *c)
     sqlite3_busy_timeout(c->sql, BUSY_MS);
     sqlite3_extended_result_codes(c->sql, 1);
     /* No mmap: a page that cannot be read must be an error, not a SIGBUS. */
-    if ((rc = exec(c, "PRAGMA mmap_size = 0; PRAGMA temp_store = MEMORY; PRAGMA trusted_schema = OFF; "
-                      "PRAGMA cell_size_check = ON; PRAGMA secure_delete = OFF")) ||
+    if ((rc = exec(c,
+                   "PRAGMA mmap_size = 0; PRAGMA temp_store = MEMORY; PRAGMA trusted_schema = OFF; "
+                   "PRAGMA cell_size_check = ON; PRAGMA secure_delete = OFF")) ||
         (rc = set_pragma(c, "cache_size", -kib)))
         return rc;
     if (c->role == CONN_READER)
         return exec(c, "PRAGMA query_only = ON");
-    if ((rc = exec(c, "PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0")) || c->role == CONN_CHECKPOINT)
+    if ((rc = exec(c, "PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0")) ||
+        c->role == CONN_CHECKPOINT)
         return rc;
     sqlite3_wal_hook(c->sql, note_log, c->db);
     return set_pragma(c, "journal_size_limit", c->db->wal_limit);
@@ -267,7 +279,8 @@ static enum err conn_open(struct db *db, enum conn_role role, struct conn **out,
         abort(); /* out of memory: SQLite gives no handle then only */
     if (rc == SQLITE_OK && role == CONN_WRITER && sqlite3_db_readonly(c->sql, "main") == 1) {
         e = error_set(err, ERR_UNAVAILABLE,
-                      "could not write to store \"%s\": the file or its file system is read-only; make it writable",
+                      "could not write to store \"%s\": the file or its file system is read-only; "
+                      "make it writable",
                       db_label(db));
         conn_close(&c->base);
         return e;
@@ -301,12 +314,13 @@ static enum err conn_schema(struct conn *base, uint32_t *number, struct error *e
     }
     if (id != SCHEMA_APPLICATION_ID)
         return error_set(err, ERR_STORE_OPEN,
-                         "\"%s\" is an SQLite database of another program (application_id %lld); it was left as it "
+                         "\"%s\" is an SQLite database of another program (application_id %lld); "
+                         "it was left as it "
                          "is: give another file",
                          db_label(c->db), (long long)id);
     if (version < 1 || version > UINT32_MAX)
-        return error_set(err, ERR_CORRUPT, "schema number %lld of \"%s\" is damaged", (long long)version,
-                         db_label(c->db));
+        return error_set(err, ERR_CORRUPT, "schema number %lld of \"%s\" is damaged",
+                         (long long)version, db_label(c->db));
     *number = (uint32_t)version;
     return OK;
 }
@@ -316,7 +330,8 @@ static bool is_laid_out(struct sqlite_conn *c)
     int64_t size = 0, mode = 0;
 
     return read_number(c, "PRAGMA page_size", &size) == SQLITE_OK &&
-           read_number(c, "PRAGMA auto_vacuum", &mode) == SQLITE_OK && size == PAGE_SIZE && mode == 2;
+           read_number(c, "PRAGMA auto_vacuum", &mode) == SQLITE_OK && size == PAGE_SIZE &&
+           mode == 2;
 }
 
 /* Page size and auto_vacuum hold for a file without a first page; one that has it (somebody's empty
@@ -364,14 +379,16 @@ static int control(struct sqlite_conn *c, enum control which)
     sqlite3_stmt **stmt = &c->controls[which];
     int rc;
 
-    if (!*stmt && (rc = sqlite3_prepare_v3(c->sql, CONTROLS[which], -1, SQLITE_PREPARE_PERSISTENT, stmt, NULL)))
+    if (!*stmt && (rc = sqlite3_prepare_v3(c->sql, CONTROLS[which], -1, SQLITE_PREPARE_PERSISTENT,
+                                           stmt, NULL)))
         return rc;
     rc = sqlite3_step(*stmt);
     int reset = sqlite3_reset(*stmt);
     return rc == SQLITE_DONE ? SQLITE_OK : reset != SQLITE_OK ? reset : rc;
 }
 
-static enum err control_checked(struct conn *base, enum control which, struct error *err, const char *doing)
+static enum err control_checked(struct conn *base, enum control which, struct error *err,
+                                const char *doing)
 {
     struct sqlite_conn *c = self(base);
     int rc = control(c, which);
@@ -399,7 +416,8 @@ static void note_memory(struct sqlite_conn *c)
 {
     int64_t pages;
 
-    if (!c->db->file.path && c->commits++ % 64 == 0 && read_number(c, "PRAGMA page_count", &pages) == SQLITE_OK)
+    if (!c->db->file.path && c->commits++ % 64 == 0 &&
+        read_number(c, "PRAGMA page_count", &pages) == SQLITE_OK)
         atomic_store(&c->db->memory_bytes, (uint64_t)pages * PAGE_SIZE);
 }
 
@@ -472,7 +490,8 @@ static int bind(const struct prepared *p, unsigned n, const struct value *params
             rc = sqlite3_bind_int64(p->stmt, at, v->i);
             break;
         case VALUE_TEXT:
-            rc = sqlite3_bind_text64(p->stmt, at, (const char *)v->b.ptr, v->b.len, SQLITE_STATIC, SQLITE_UTF8);
+            rc = sqlite3_bind_text64(p->stmt, at, (const char *)v->b.ptr, v->b.len, SQLITE_STATIC,
+                                     SQLITE_UTF8);
             break;
         case VALUE_BLOB:
             rc = sqlite3_bind_blob64(p->stmt, at, v->b.ptr, v->b.len, SQLITE_STATIC);
@@ -482,8 +501,8 @@ static int bind(const struct prepared *p, unsigned n, const struct value *params
     return rc;
 }
 
-static enum err start(struct conn *base, enum stmt id, const struct value *params, struct prepared **out,
-                      struct error *err)
+static enum err start(struct conn *base, enum stmt id, const struct value *params,
+                      struct prepared **out, struct error *err)
 {
     struct sqlite_conn *c = self(base);
     struct prepared *p = &c->stmts[id];
@@ -492,7 +511,8 @@ static enum err start(struct conn *base, enum stmt id, const struct value *param
     if (!p->stmt && (e = prepare(c, id, err)))
         return e;
     if (p->busy)
-        return error_set(err, ERR_INTERNAL, "statement %s is used inside its own callback", STATEMENTS[id].name);
+        return error_set(err, ERR_INTERNAL, "statement %s is used inside its own callback",
+                         STATEMENTS[id].name);
     int rc = bind(p, STATEMENTS[id].params, params);
     if (rc != SQLITE_OK)
         return fail(c, rc, err, "bind values");
@@ -500,8 +520,8 @@ static enum err start(struct conn *base, enum stmt id, const struct value *param
     return OK;
 }
 
-static enum err conn_run(struct conn *base, enum stmt id, const struct value *params, uint64_t *changed,
-                         struct error *err)
+static enum err conn_run(struct conn *base, enum stmt id, const struct value *params,
+                         uint64_t *changed, struct error *err)
 {
     struct sqlite_conn *c = self(base);
     struct prepared *p;
@@ -521,8 +541,8 @@ static enum err conn_run(struct conn *base, enum stmt id, const struct value *pa
     return rc == SQLITE_OK ? OK : fail(c, rc, err, "write a row");
 }
 
-static enum err conn_query(struct conn *base, enum stmt id, const struct value *params, struct cursor *out,
-                           struct error *err)
+static enum err conn_query(struct conn *base, enum stmt id, const struct value *params,
+                           struct cursor *out, struct error *err)
 {
     struct prepared *p;
     enum err e = start(base, id, params, &p, err);
@@ -560,7 +580,8 @@ static bool read_column(sqlite3_stmt *stmt, int i, char want, struct value *out)
     if (type == SQLITE_INTEGER)
         *out = value_int(sqlite3_column_int64(stmt, i));
     else
-        *out = (struct value){.type = type == SQLITE_TEXT ? VALUE_TEXT : VALUE_BLOB, .b = column_bytes(stmt, i)};
+        *out = (struct value){.type = type == SQLITE_TEXT ? VALUE_TEXT : VALUE_BLOB,
+                              .b = column_bytes(stmt, i)};
     return true;
 }
 
@@ -583,8 +604,8 @@ static enum err conn_next(struct cursor *cur, struct value *cols, bool *row, str
         if (!read_column(p->stmt, i, s->cols[i], &cols[i])) {
             if (sqlite3_errcode(c->sql) == SQLITE_NOMEM)
                 abort(); /* out of memory */
-            return error_set(err, ERR_CORRUPT, "store \"%s\" holds a damaged row: %s, column %d", db_label(c->db),
-                             s->name, i);
+            return error_set(err, ERR_CORRUPT, "store \"%s\" holds a damaged row: %s, column %d",
+                             db_label(c->db), s->name, i);
         }
     }
     *row = true;
@@ -647,9 +668,9 @@ static enum err memory_checkpoint(struct conn *base, struct error *err)
 #define DRIVER_SHARED                                                                              \
     .close = db_close, .label = db_label, .sizes = db_sizes, .connect = conn_open,                 \
     .disconnect = conn_close, .schema = conn_schema, .migrate = conn_migrate,                      \
-    .prepare = conn_prepare, .settle = conn_settle, .begin = conn_begin, .commit = conn_commit, .rollback = conn_rollback,  \
-    .savepoint = conn_savepoint, .release = conn_release, .undo = conn_undo, .run = conn_run,      \
-    .query = conn_query, .next = conn_next, .end = conn_end
+    .prepare = conn_prepare, .settle = conn_settle, .begin = conn_begin, .commit = conn_commit,    \
+    .rollback = conn_rollback, .savepoint = conn_savepoint, .release = conn_release,               \
+    .undo = conn_undo, .run = conn_run, .query = conn_query, .next = conn_next, .end = conn_end
 
 const struct driver DRIVER_SQLITE = {
     .name = "sqlite",

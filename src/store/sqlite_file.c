@@ -32,7 +32,8 @@ static enum err resolve(struct bytes path, char **out, struct error *err)
     char given[PATH_MAX], dir[PATH_MAX], real[PATH_MAX];
 
     if (path.len == 0)
-        return error_set(err, ERR_STORE_OPEN, "the path is empty: give one, as in sqlite:perdure.db");
+        return error_set(err, ERR_STORE_OPEN,
+                         "the path is empty: give one, as in sqlite:perdure.db");
     if (path.len >= sizeof(given) || memchr(path.ptr, '\0', path.len))
         return error_set(err, ERR_STORE_OPEN, "the path is too long or holds a NUL byte");
     memcpy(given, path.ptr, path.len);
@@ -53,7 +54,8 @@ static enum err resolve(struct bytes path, char **out, struct error *err)
     if (base[0] == '\0')
         return error_set(err, ERR_STORE_OPEN, "\"%s\": names a directory; give a file", given);
     if (!realpath(parent, real))
-        return error_set(err, ERR_STORE_OPEN, "\"%s\": directory \"%s\": %s; create it or give another path", given,
+        return error_set(err, ERR_STORE_OPEN,
+                         "\"%s\": directory \"%s\": %s; create it or give another path", given,
                          parent, strerror(errno));
     char *with_slash = format_path(real, real[1] ? "/" : "");
     *out = format_path(with_slash, base);
@@ -70,10 +72,11 @@ static enum err locked_error(const struct sqlite_file *f, int fd, struct error *
     while (n > 0 && (text[n - 1] == '\n' || text[n - 1] == '\0'))
         n--;
     if (n > 0 && bytes_parse_u64(bytes_of(text, (size_t)n), &pid))
-        return error_set(err, ERR_STORE_OPEN,
-                         "\"%s\" is in use by process %llu (lock \"%s\"): stop that server, or give "
-                         "this one another file",
-                         f->path, (unsigned long long)pid, f->lock_path);
+        return error_set(
+            err, ERR_STORE_OPEN,
+            "\"%s\" is in use by process %llu (lock \"%s\"): stop that server, or give "
+            "this one another file",
+            f->path, (unsigned long long)pid, f->lock_path);
     return error_set(err, ERR_STORE_OPEN,
                      "\"%s\" is in use by another process (lock \"%s\"): stop that server, or give "
                      "this one another file",
@@ -90,13 +93,15 @@ static enum err lock_once(struct sqlite_file *f, bool *again, struct error *err)
 
     *again = false;
     if (fd < 0)
-        return error_set(err, ERR_STORE_OPEN, "cannot open lock file \"%s\": %s; the directory must be writable",
+        return error_set(err, ERR_STORE_OPEN,
+                         "cannot open lock file \"%s\": %s; the directory must be writable",
                          f->lock_path, strerror(errno));
     if (fcntl(fd, F_OFD_SETLK, &whole) != 0) {
         if (errno == EAGAIN || errno == EACCES)
             e = locked_error(f, fd, err);
         else
-            e = error_set(err, ERR_STORE_OPEN, "cannot lock \"%s\": %s", f->lock_path, strerror(errno));
+            e = error_set(err, ERR_STORE_OPEN, "cannot lock \"%s\": %s", f->lock_path,
+                          strerror(errno));
         close(fd);
         return e;
     }
@@ -119,7 +124,8 @@ static enum err lock(struct sqlite_file *f, struct error *err)
         if ((e = lock_once(f, &again, err)))
             return e;
     if (again)
-        return error_set(err, ERR_STORE_OPEN, "could not lock \"%s\": others keep replacing it", f->lock_path);
+        return error_set(err, ERR_STORE_OPEN, "could not lock \"%s\": others keep replacing it",
+                         f->lock_path);
 
     /* The pid is for people and messages; the lock itself is the kernel's. A full disk is no reason
      * to refuse. */
@@ -152,7 +158,8 @@ static bool has_journal(const struct sqlite_file *f)
 /* Migration 1 sets the application_id in the transaction that makes the tables, and the WAL mode
  * comes after it. So a file with another number is not ours; with none and in WAL mode neither; with
  * none and no tables it is empty, or its creation was cut: the schema tells (sqlite.c). */
-static enum err check_header(const struct sqlite_file *f, const uint8_t *header, size_t len, struct error *err)
+static enum err check_header(const struct sqlite_file *f, const uint8_t *header, size_t len,
+                             struct error *err)
 {
     static const char MAGIC[16] = "SQLite format 3"; /* with its NUL */
     uint32_t id = 0;
@@ -160,13 +167,16 @@ static enum err check_header(const struct sqlite_file *f, const uint8_t *header,
     if (is_zero(header, MIN(len, sizeof(MAGIC))) && has_journal(f))
         return OK;
     if (len < HEADER_LEN || memcmp(header, MAGIC, sizeof(MAGIC)) != 0)
-        return error_set(err, ERR_STORE_OPEN,
-                         "\"%s\" is not an SQLite database; it was left as it is: give another file", f->path);
+        return error_set(
+            err, ERR_STORE_OPEN,
+            "\"%s\" is not an SQLite database; it was left as it is: give another file", f->path);
     for (size_t i = 0; i < 4; i++)
         id = id << 8 | header[HEADER_APPLICATION_ID + i];
-    if (id != SCHEMA_APPLICATION_ID && (id != 0 || header[HEADER_WRITE_VERSION] != VERSION_ROLLBACK))
+    if (id != SCHEMA_APPLICATION_ID &&
+        (id != 0 || header[HEADER_WRITE_VERSION] != VERSION_ROLLBACK))
         return error_set(err, ERR_STORE_OPEN,
-                         "\"%s\" is an SQLite database of another program (application_id %u); it was left as it is: "
+                         "\"%s\" is an SQLite database of another program (application_id %u); it "
+                         "was left as it is: "
                          "give another file",
                          f->path, id);
     return OK;
@@ -185,7 +195,8 @@ static enum err look_at(struct sqlite_file *f, struct error *err)
     if (fd < 0 && errno == EISDIR)
         return error_set(err, ERR_STORE_OPEN, "\"%s\" is a directory: give a file", f->path);
     if (fd < 0)
-        return error_set(err, ERR_STORE_OPEN, "\"%s\": %s; this user must be able to read and write it", f->path,
+        return error_set(err, ERR_STORE_OPEN,
+                         "\"%s\": %s; this user must be able to read and write it", f->path,
                          strerror(errno));
     if (fstat(fd, &sb) == 0 && S_ISREG(sb.st_mode))
         n = sb.st_size == 0 ? 0 : pread(fd, header, sizeof(header), 0);
@@ -194,9 +205,11 @@ static enum err look_at(struct sqlite_file *f, struct error *err)
     int saved = errno;
     close(fd);
     if (n == -2)
-        return error_set(err, ERR_STORE_OPEN, "\"%s\" is not a regular file: give another path", f->path);
+        return error_set(err, ERR_STORE_OPEN, "\"%s\" is not a regular file: give another path",
+                         f->path);
     if (n < 0)
-        return error_set(err, ERR_STORE_OPEN, "could not read \"%s\": %s", f->path, strerror(saved));
+        return error_set(err, ERR_STORE_OPEN, "could not read \"%s\": %s", f->path,
+                         strerror(saved));
     if (sb.st_size == 0)
         return OK;
     return check_header(f, header, (size_t)n, err);
@@ -223,7 +236,7 @@ void sqlite_file_close(struct sqlite_file *f)
 
     if (f->lock_fd >= 0) {
         if (f->created && stat(f->path, &sb) == 0 && sb.st_size == 0)
-            (void)unlink(f->path); /* left over from an open that failed */
+            (void)unlink(f->path);  /* left over from an open that failed */
         (void)unlink(f->lock_path); /* while it is locked: lock_once() notices */
         close(f->lock_fd);
     }

@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-#define KEY_BLOCK 4096       /* numbers reserved at a time: one row written for so many */
+#define KEY_BLOCK 4096 /* numbers reserved at a time: one row written for so many */
 #define PARTITIONS_MAX 65536
 #define REOPEN_LOG_WAIT (USEC_PER_SEC)
 
@@ -28,11 +28,13 @@ static enum err meta_secret(struct store *st, struct error *err)
     bool row;
     enum err e;
 
-    if ((e = reader_query(&st->reader, STMT_META_GET, (struct value[]){value_text(META_SECRET)}, &cur, err)) ||
+    if ((e = reader_query(&st->reader, STMT_META_GET, (struct value[]){value_text(META_SECRET)},
+                          &cur, err)) ||
         (e = reader_next(&st->reader, &cur, cols, &row, err)))
         return e;
     if (!row || cols[1].type != VALUE_BLOB || cols[1].b.len != STORE_SECRET_LEN)
-        return error_set(err, ERR_CORRUPT, "row \"secret\" of table \"meta\" is missing or damaged");
+        return error_set(err, ERR_CORRUPT,
+                         "row \"secret\" of table \"meta\" is missing or damaged");
     memcpy(st->info.secret, cols[1].b.ptr, STORE_SECRET_LEN);
     return OK;
 }
@@ -56,8 +58,8 @@ static enum err load_info(struct store *st, struct error *err)
     enum err e;
 
     if ((e = reader_meta_number(&st->reader, META_PARTITIONS, PARTITIONS_MAX, &partitions, err)) ||
-        (e = reader_meta_number(&st->reader, META_CREATED, INT64_MAX, &created, err)) || (e = meta_secret(st, err)) ||
-        (e = load_next_key(st, err)))
+        (e = reader_meta_number(&st->reader, META_CREATED, INT64_MAX, &created, err)) ||
+        (e = meta_secret(st, err)) || (e = load_next_key(st, err)))
         return e;
     if (partitions == 0)
         return error_set(err, ERR_CORRUPT, "row \"partitions\" of table \"meta\" is damaged");
@@ -66,7 +68,8 @@ static enum err load_info(struct store *st, struct error *err)
     return OK;
 }
 
-static enum err meta_set(struct store *st, struct bytes name, int64_t number, struct bytes bytes, struct error *err)
+static enum err meta_set(struct store *st, struct bytes name, int64_t number, struct bytes bytes,
+                         struct error *err)
 {
     struct value params[] = {value_text(name), value_int(number), value_blob(bytes)};
 
@@ -81,7 +84,8 @@ static enum err write_info(struct store *st, const struct store_options *opts, s
     enum err e;
 
     if (partitions > PARTITIONS_MAX)
-        return error_set(err, ERR_INVALID, "%u partitions are too many: at most %d", partitions, PARTITIONS_MAX);
+        return error_set(err, ERR_INVALID, "%u partitions are too many: at most %d", partitions,
+                         PARTITIONS_MAX);
     prng_fill(opts->prng, secret, sizeof(secret));
     if ((e = meta_set(st, META_PARTITIONS, partitions, BYTES_NONE, err)) ||
         (e = meta_set(st, META_SECRET, 0, bytes_of(secret, sizeof(secret)), err)) ||
@@ -92,13 +96,15 @@ static enum err write_info(struct store *st, const struct store_options *opts, s
 }
 
 /* One transaction a migration: a crash leaves the store at one number or the next. */
-static enum err migrate_one(struct store *st, const struct store_options *opts, uint32_t number, struct error *err)
+static enum err migrate_one(struct store *st, const struct store_options *opts, uint32_t number,
+                            struct error *err)
 {
     enum err e = store_begin(st, err);
 
     if (e)
         return e;
-    if ((e = st->driver->migrate(st->conn, number, err)) || (number == 1 && (e = write_info(st, opts, err)))) {
+    if ((e = st->driver->migrate(st->conn, number, err)) ||
+        (number == 1 && (e = write_info(st, opts, err)))) {
         store_rollback(st);
         return error_wrap(err, e, "could not apply migration %u", number);
     }
@@ -114,9 +120,10 @@ static enum err migrate(struct store *st, const struct store_options *opts, stru
     if (e)
         return e;
     if (number > SCHEMA_NUMBER)
-        return error_set(err, ERR_STORE_OPEN,
-                         "\"%s\" has schema %u and this server knows up to %d: use a newer server for it",
-                         st->driver->label(st->db), number, SCHEMA_NUMBER);
+        return error_set(
+            err, ERR_STORE_OPEN,
+            "\"%s\" has schema %u and this server knows up to %d: use a newer server for it",
+            st->driver->label(st->db), number, SCHEMA_NUMBER);
     if (number == 0 && (e = st->driver->prepare(st->conn, err)))
         return e;
     while (number < SCHEMA_NUMBER)
@@ -155,8 +162,8 @@ enum err store_open(const struct store_options *opts, struct store **out, struct
     if (!st)
         abort(); /* out of memory */
     *st = (struct store){.driver = driver, .settings = opts->settings, .clock = opts->clock};
-    if ((e = driver->open(opts, &st->db, err)) || (e = connect_writer(st, err)) || (e = migrate(st, opts, err)) ||
-        (e = load_info(st, err))) {
+    if ((e = driver->open(opts, &st->db, err)) || (e = connect_writer(st, err)) ||
+        (e = migrate(st, opts, err)) || (e = load_info(st, err))) {
         store_close(st);
         if (e == ERR_CORRUPT)
             return error_wrap(err, ERR_STORE_OPEN, "the store is damaged; restore a backup");
@@ -208,9 +215,11 @@ enum err store_reopen(struct store *st, struct error *err)
         st->conn = NULL;
         e = connect_writer(st, err);
     }
-    if (e || (e = st->driver->log_restart(st->conn, REOPEN_LOG_WAIT, err)) || (e = probe(st, err))) {
+    if (e || (e = st->driver->log_restart(st->conn, REOPEN_LOG_WAIT, err)) ||
+        (e = probe(st, err))) {
         st->failed = true;
-        return error_wrap(err, e == ERR_CORRUPT ? e : ERR_UNAVAILABLE, "could not reopen the store");
+        return error_wrap(err, e == ERR_CORRUPT ? e : ERR_UNAVAILABLE,
+                          "could not reopen the store");
     }
     return OK;
 }
@@ -357,7 +366,8 @@ enum err store_reader_open(struct store *st, struct store_reader **out, struct e
     enum err e;
 
     if (!st->driver->has_readers)
-        return error_set(err, ERR_UNIMPLEMENTED, "store \"%s\" has one connection only", st->driver->label(st->db));
+        return error_set(err, ERR_UNIMPLEMENTED, "store \"%s\" has one connection only",
+                         st->driver->label(st->db));
     if ((e = st->driver->connect(st->db, CONN_READER, &conn, err)))
         return e;
     struct store_reader *r = calloc(1, sizeof(*r));
@@ -408,7 +418,8 @@ void store_stats(struct store *st, struct store_stats *out)
     };
 }
 
-enum err store_checkpointer_open(struct store *st, struct store_checkpointer **out, struct error *err)
+enum err store_checkpointer_open(struct store *st, struct store_checkpointer **out,
+                                 struct error *err)
 {
     struct conn *conn;
     enum err e;

@@ -3,8 +3,8 @@
 #include "store/internal.h"
 
 /* One row into `cols`. ERR_NOT_FOUND: no row. The columns live until the cursor ends. */
-static enum err read_one(struct store_reader *r, enum stmt id, const struct value *params, struct cursor *cur,
-                         struct value *cols, struct error *err)
+static enum err read_one(struct store_reader *r, enum stmt id, const struct value *params,
+                         struct cursor *cur, struct value *cols, struct error *err)
 {
     bool row;
     enum err e;
@@ -14,8 +14,8 @@ static enum err read_one(struct store_reader *r, enum stmt id, const struct valu
     return row ? OK : error_set(err, ERR_NOT_FOUND, "no such row");
 }
 
-static enum err delete_one(struct store *st, enum stmt id, const struct value *params, bool *existed,
-                           struct error *err)
+static enum err delete_one(struct store *st, enum stmt id, const struct value *params,
+                           bool *existed, struct error *err)
 {
     uint64_t changed;
     enum err e = store_run(st, id, params, &changed, err);
@@ -44,8 +44,8 @@ enum err store_task_insert(struct store *st, const struct store_task *t, struct 
     return store_run(st, STMT_TASK_INSERT, params, NULL, err);
 }
 
-enum err store_task_get(struct store_reader *r, uint32_t group, uint64_t key, struct store_task *out,
-                        struct strbuf *buf, struct error *err)
+enum err store_task_get(struct store_reader *r, uint32_t group, uint64_t key,
+                        struct store_task *out, struct strbuf *buf, struct error *err)
 {
     struct value params[] = {value_int(group), value_int(limit_key(key))};
     CLEANUP(cursor_end) struct cursor cur = {0};
@@ -68,15 +68,16 @@ enum err store_task_get(struct store_reader *r, uint32_t group, uint64_t key, st
     return OK;
 }
 
-enum err store_task_delete(struct store *st, uint32_t group, uint64_t key, bool *existed, struct error *err)
+enum err store_task_delete(struct store *st, uint32_t group, uint64_t key, bool *existed,
+                           struct error *err)
 {
     struct value params[] = {value_int(group), value_int(limit_key(key))};
 
     return delete_one(st, STMT_TASK_DELETE, params, existed, err);
 }
 
-enum err store_task_read(struct store_reader *r, uint32_t group, uint64_t after, uint32_t max, store_task_fn *fn,
-                         void *arg, struct error *err)
+enum err store_task_read(struct store_reader *r, uint32_t group, uint64_t after, uint32_t max,
+                         store_task_fn *fn, void *arg, struct error *err)
 {
     struct value params[] = {value_int(group), value_int(limit_key(after)), value_int(max)};
     CLEANUP(cursor_end) struct cursor cur = {0};
@@ -135,7 +136,8 @@ enum err store_timer_insert(struct store *st, const struct store_timer *t, struc
     return OK;
 }
 
-enum err store_timer_delete(struct store *st, usec_t due, uint64_t key, bool *existed, struct error *err)
+enum err store_timer_delete(struct store *st, usec_t due, uint64_t key, bool *existed,
+                            struct error *err)
 {
     struct value params[] = {value_int(due), value_int(limit_key(key))};
     bool gone = false;
@@ -149,8 +151,8 @@ enum err store_timer_delete(struct store *st, usec_t due, uint64_t key, bool *ex
     return OK;
 }
 
-enum err store_timer_get(struct store_reader *r, usec_t due, uint64_t key, struct store_timer *out, struct strbuf *buf,
-                         struct error *err)
+enum err store_timer_get(struct store_reader *r, usec_t due, uint64_t key, struct store_timer *out,
+                         struct strbuf *buf, struct error *err)
 {
     struct value params[] = {value_int(due), value_int(limit_key(key))};
     CLEANUP(cursor_end) struct cursor cur = {0};
@@ -173,11 +175,12 @@ enum err store_timer_get(struct store_reader *r, usec_t due, uint64_t key, struc
     return OK;
 }
 
-enum err store_timer_read(struct store_reader *r, usec_t after_due, uint64_t after_key, usec_t due_max, uint32_t max,
-                          store_timer_fn *fn, void *arg, struct error *err)
+enum err store_timer_read(struct store_reader *r, usec_t after_due, uint64_t after_key,
+                          usec_t due_max, uint32_t max, store_timer_fn *fn, void *arg,
+                          struct error *err)
 {
-    struct value params[] = {value_int(after_due), value_int(limit_key(after_key)), value_int(due_max),
-                             value_int(max)};
+    struct value params[] = {value_int(after_due), value_int(limit_key(after_key)),
+                             value_int(due_max), value_int(max)};
     CLEANUP(cursor_end) struct cursor cur = {0};
     struct value c[7];
     bool row;
@@ -199,8 +202,8 @@ enum err store_timer_read(struct store_reader *r, usec_t after_due, uint64_t aft
     return e;
 }
 
-enum err store_timer_delete_execution(struct store *st, uint64_t execution, uint32_t rows_max, uint32_t *deleted,
-                                      struct error *err)
+enum err store_timer_delete_execution(struct store *st, uint64_t execution, uint32_t rows_max,
+                                      uint32_t *deleted, struct error *err)
 {
     struct value params[] = {value_int(limit_key(execution)), value_int(rows_max)};
     uint64_t changed;
@@ -245,8 +248,8 @@ enum err store_mail_insert(struct store *st, const struct store_mail *m, struct 
     return store_run(st, STMT_MAIL_INSERT, params, NULL, err);
 }
 
-enum err store_mail_read(struct store_reader *r, uint64_t after, uint32_t max, store_mail_fn *fn, void *arg,
-                         struct error *err)
+enum err store_mail_read(struct store_reader *r, uint64_t after, uint32_t max, store_mail_fn *fn,
+                         void *arg, struct error *err)
 {
     struct value params[] = {value_int(limit_key(after)), value_int(max)};
     CLEANUP(cursor_end) struct cursor cur = {0};
@@ -279,14 +282,16 @@ enum err store_mail_delete(struct store *st, uint64_t seq, struct error *err)
 
 enum err store_trash_insert(struct store *st, const struct store_trash *t, struct error *err)
 {
-    struct value params[] = {value_int((int64_t)t->seq), value_int(t->what), value_int((int64_t)t->key)};
+    struct value params[] = {value_int((int64_t)t->seq), value_int(t->what),
+                             value_int((int64_t)t->key)};
 
     if (!key_fits(t->seq) || !key_fits(t->key))
         return key_error(MAX(t->seq, t->key), err);
     return store_run(st, STMT_TRASH_INSERT, params, NULL, err);
 }
 
-enum err store_trash_read(struct store_reader *r, uint32_t max, store_trash_fn *fn, void *arg, struct error *err)
+enum err store_trash_read(struct store_reader *r, uint32_t max, store_trash_fn *fn, void *arg,
+                          struct error *err)
 {
     CLEANUP(cursor_end) struct cursor cur = {0};
     struct value c[3];
@@ -294,7 +299,8 @@ enum err store_trash_read(struct store_reader *r, uint32_t max, store_trash_fn *
     enum err e = reader_query(r, STMT_TRASH_READ, (struct value[]){value_int(max)}, &cur, err);
 
     while (!e && (e = reader_next(r, &cur, c, &row, err)) == OK && row) {
-        struct store_trash t = {.seq = (uint64_t)c[0].i, .what = (int32_t)c[1].i, .key = (uint64_t)c[2].i};
+        struct store_trash t = {
+            .seq = (uint64_t)c[0].i, .what = (int32_t)c[1].i, .key = (uint64_t)c[2].i};
         if (!fn(arg, &t))
             break;
     }

@@ -19,7 +19,8 @@
 #include "base/prng.h"
 #include "store/store.h"
 
-#define EVENTS_1 350 /* bytes of the history row of the first turn, and so on: as `hello1` has them */
+#define EVENTS_1                                                                                   \
+    350 /* bytes of the history row of the first turn, and so on: as `hello1` has them */
 #define EVENTS_2 300
 #define INBOX 180
 #define TASK 150
@@ -212,7 +213,8 @@ static double cpu_us(void)
     struct rusage u;
 
     getrusage(RUSAGE_SELF, &u);
-    return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) * 1e6 + (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
+    return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) * 1e6 +
+           (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
 }
 
 int main(int argc, char **argv)
@@ -235,8 +237,11 @@ int main(int argc, char **argv)
     bool memory = bytes_eq(bytes_str(path), BYTES_LIT("memory"));
     (void)snprintf(url, sizeof(url), "%s%s", memory ? "" : "sqlite:", path);
     usec_t opening = clock_monotonic(clock_system());
-    MUST(store_open(&(struct store_options){.url = bytes_str(url), .settings = &b.settings, .clock = clock_system(),
-                                            .prng = &b.prng}, &b.st, &err));
+    MUST(store_open(&(struct store_options){.url = bytes_str(url),
+                                            .settings = &b.settings,
+                                            .clock = clock_system(),
+                                            .prng = &b.prng},
+                    &b.st, &err));
     (void)printf("open: %.1f ms\n", (double)(clock_monotonic(clock_system()) - opening) / 1000);
     MUST(store_checkpointer_open(b.st, &b.ckpt, &err));
     if (!memory && pthread_create(&thread, NULL, checkpointer, &b) != 0)

@@ -264,7 +264,8 @@ static void image_write(const struct image *i, const char *dest, struct prng *p)
         else if (luck == 4 && c->len > SECTOR)
             apply(&data, &len, c, (size_t)(1 + prng_below(p, c->len / SECTOR)) * SECTOR);
     }
-    if ((size_t)snprintf(path, sizeof(path), "%s/%s", dest, slash ? slash + 1 : i->path) >= sizeof(path))
+    if ((size_t)snprintf(path, sizeof(path), "%s/%s", dest, slash ? slash + 1 : i->path) >=
+        sizeof(path))
         abort();
     FILE *f = must_have(fopen(path, "wb"));
     if (fwrite(data, 1, len, f) != len || fclose(f) != 0)

@@ -1,13 +1,9 @@
 #include "store_fixture.h"
 
 #include <dirent.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <setjmp.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 void store_fixture_init(struct store_fixture *f, const char *kind)
 {
@@ -15,6 +11,7 @@ void store_fixture_init(struct store_fixture *f, const char *kind)
     settings_defaults(&f->settings);
     prng_seed(&f->prng, 1);
     if (strcmp(kind, "memory") == 0) {
+        f->is_memory = true;
         (void)snprintf(f->url, sizeof(f->url), "memory");
         return;
     }
@@ -32,7 +29,8 @@ static void remove_files(const char *dir)
     char path[PATH_MAX];
 
     for (struct dirent *e; d && (e = readdir(d));)
-        if (e->d_name[0] != '.' && (size_t)snprintf(path, sizeof(path), "%s/%s", dir, e->d_name) < sizeof(path))
+        if (e->d_name[0] != '.' &&
+            (size_t)snprintf(path, sizeof(path), "%s/%s", dir, e->d_name) < sizeof(path))
             (void)unlink(path);
     if (d)
         closedir(d);
@@ -74,11 +72,58 @@ void store_fixture_close(struct store_fixture *f)
     f->r = NULL;
 }
 
-void store_expect(enum err got, enum err want, const struct error *err, const char *call, const char *file, int line)
+void store_fixture_again(struct store_fixture *f)
+{
+    if (f->is_memory)
+        return;
+    store_fixture_close(f);
+    store_fixture_open(f);
+}
+
+static const char *backend;
+
+int store_fixture_set_up(void **state)
+{
+    struct store_fixture *f = malloc(sizeof(*f));
+
+    if (!f)
+        return -1;
+    store_fixture_init(f, backend);
+    store_fixture_open(f);
+    *state = f;
+    return 0;
+}
+
+int store_fixture_tear_down(void **state)
+{
+    store_fixture_deinit(*state);
+    free(*state);
+    return 0;
+}
+
+int store_fixture_run(int argc, char **argv, const struct CMUnitTest *tests, size_t n)
+{
+    static const char *const ALL[] = {"sqlite", "memory"};
+    int failed = 0;
+
+    for (size_t i = 0; i < ARRAY_LEN(ALL); i++) {
+        bool named = argc < 2;
+        for (int k = 1; k < argc; k++)
+            named = named || strcmp(argv[k], ALL[i]) == 0;
+        backend = ALL[i];
+        if (named)
+            failed += _cmocka_run_group_tests(backend, tests, n, NULL, NULL);
+    }
+    return failed;
+}
+
+void store_expect(enum err got, enum err want, const struct error *err, const char *call,
+                  const char *file, int line)
 {
     if (got == want)
         return;
-    print_error("%s\n  gave %s (%s), not %s\n", call, err_name(got), got == OK ? "" : err->msg, err_name(want));
+    print_error("%s\n  gave %s (%s), not %s\n", call, err_name(got), got == OK ? "" : err->msg,
+                err_name(want));
     _fail(file, line);
 }
 

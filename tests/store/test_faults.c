@@ -58,8 +58,8 @@ static int tear_down(void **state)
 
 /* ---- groups: objects, rows and counts that belong together ------------------------------------ */
 
-#define GROUP 4        /* objects a transaction */
-#define HISTORY 9000   /* bytes of each: overflow pages */
+#define GROUP 4      /* objects a transaction */
+#define HISTORY 9000 /* bytes of each: overflow pages */
 
 static enum err write_rows(struct store *st, uint64_t key, struct error *err)
 {
@@ -71,9 +71,14 @@ static enum err write_rows(struct store *st, uint64_t key, struct error *err)
     (void)snprintf(id, sizeof(id), "id-%llu", (unsigned long long)key);
     o.id = bytes_str(id);
     if ((e = store_object_insert(st, &o, err)) ||
-        (e = store_history_append(st, &(struct store_history){.execution = key, .row = 1, .frames = bytes_of(FILL, HISTORY)}, err)) ||
-        (e = store_inbox_append(st, &(struct store_inbox){.object = key, .seq = 1, .event = BYTES_LIT("x")}, err)) ||
-        (e = store_timer_insert(st, &(struct store_timer){.due = 9, .key = key, .execution = key}, err)))
+        (e = store_history_append(
+             st,
+             &(struct store_history){.execution = key, .row = 1, .frames = bytes_of(FILL, HISTORY)},
+             err)) ||
+        (e = store_inbox_append(
+             st, &(struct store_inbox){.object = key, .seq = 1, .event = BYTES_LIT("x")}, err)) ||
+        (e = store_timer_insert(st, &(struct store_timer){.due = 9, .key = key, .execution = key},
+                                err)))
         return e;
     return store_count_add(st, 1, 1, 0, 1, err);
 }
@@ -451,7 +456,8 @@ static void copy_dir(char *out, size_t size, const struct store_fixture *f)
 
 static void remove_copy(const char *dir)
 {
-    static const char *const FILES[] = {"s.db", "s.db-wal", "s.db-shm", "s.db-journal", "s.db.lock"};
+    static const char *const FILES[] = {"s.db", "s.db-wal", "s.db-shm", "s.db-journal",
+                                        "s.db.lock"};
     char path[PATH_MAX];
 
     for (size_t i = 0; i < ARRAY_LEN(FILES); i++)
