@@ -164,10 +164,13 @@ enum err store_open(const struct store_options *opts, struct store **out, struct
     *st = (struct store){.driver = driver, .settings = opts->settings, .clock = opts->clock};
     if ((e = driver->open(opts, &st->db, err)) || (e = connect_writer(st, err)) ||
         (e = migrate(st, opts, err)) || (e = load_info(st, err))) {
-        store_close(st);
         if (e == ERR_CORRUPT)
-            return error_wrap(err, ERR_STORE_OPEN, "the store is damaged; restore a backup");
-        return e == ERR_INVALID ? e : error_wrap(err, ERR_STORE_OPEN, "cannot open the store");
+            e = error_wrap(err, ERR_STORE_OPEN, "store \"%s\" is damaged, restore a backup",
+                           driver->label(st->db));
+        else if (e != ERR_INVALID)
+            e = error_wrap(err, ERR_STORE_OPEN, "cannot open the store");
+        store_close(st);
+        return e;
     }
     *out = st;
     return OK;

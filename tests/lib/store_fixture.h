@@ -20,7 +20,7 @@ struct store_fixture {
     bool is_memory;
     char dir[PATH_MAX];  /* "" for `memory` */
     char path[PATH_MAX]; /* of the database file */
-    char url[PATH_MAX + 16];
+    char url[PATH_MAX + 64];
     const char *vfs;
     uint32_t partitions;
     struct settings settings;
