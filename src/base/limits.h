@@ -32,6 +32,7 @@
     S(activity_timeout,       "activity.timeout",       TIME,  0,         0,    31536000000000, "an unsettled activity is redelivered after this; off = never (6.1)") \
     S(abandon_backoff_max,    "abandon.backoff_max",    TIME,  60000000,  1000, 3600000000, "longest pause after abandons, from 1 s doubling (8.5)") \
     S(failure_levels,         "failure.levels",         COUNT, 64,        1,    90,        "levels of failure details that are kept (6.8)")    \
+    S(oversize_breaks,        "oversize.breaks",        COUNT, 5,         1,    1000,      "dispatches that may end with too large a completion before the item fails (5.3, 8.4)") \
     S(worker_name_bytes,      "worker.name_bytes",      BYTES, 128,       1,    4096,      "longest worker_instance_id (8.1)")                 \
     S(tokenless_unsettled,    "tokenless.unsettled",    COUNT, 16,        1,    1000000,   "unsettled items a Java stream holds (8.1)")        \
     S(tokenless_redelivery,   "tokenless.redelivery",   TIME,  1000000,   0,    3600000000, "token-less work is not redelivered before this (8.2)") \

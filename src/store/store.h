@@ -10,11 +10,21 @@
  * is a read-only view: the writer's own (sees what the open transaction wrote), or a connection of
  * its own for another thread.
  *
- * Views in rows given to callbacks are borrowed for the call. Errors, everywhere: ERR_UNAVAILABLE:
- * the store cannot do it now (disk full, I/O error, read-only, busy), the transaction must be
- * rolled back and the store reopened; ERR_CORRUPT: stored bytes are damaged (this call only);
- * ERR_INTERNAL: a bug. ERR_NOT_FOUND only where a function says so. Outputs are set on OK only.
- * Tests: tests/store/ (conformance, any backend), tests/unit/test_store_*.c
+ * Ids, names, versions, execution ids, custom statuses and tags are text: UTF-8 that the front end
+ * has checked (PostgreSQL will refuse a NUL in them; SQLite does not). The rest is bytes. Keys and
+ * other unsigned numbers must fit into 63 bits (ERR_INTERNAL); as bounds of a read they may be
+ * anything.
+ *
+ * Views in rows given to callbacks are borrowed for the call. A callback may read other tables with
+ * the same reader, but not call the function that calls it (ERR_INTERNAL), and must not write.
+ *
+ * Errors, everywhere: ERR_UNAVAILABLE: the store cannot do it now (disk full, I/O error, read-only,
+ * busy), the transaction must be rolled back and the store reopened: until store_reopen() works,
+ * the writer and its own reader answer nothing else (readers of other threads go on); ERR_CORRUPT:
+ * stored bytes are damaged (this call only); ERR_INTERNAL: a bug. ERR_NOT_FOUND only where a
+ * function says so. Outputs are set on OK only.
+ *
+ * Tests: tests/store/ (test_conformance*.c on every backend)
  */
 #pragma once
 
@@ -32,9 +42,9 @@ struct store_options {
     struct bytes url; /* `sqlite:PATH` or `memory` */
     const struct settings *settings;
     const struct clock *clock;
-    struct prng *prng;    /* keys of a new store; borrowed */
-    const char *vfs;      /* SQLite VFS name of the tests; NULL: the default */
-    uint32_t partitions;  /* of a store that is created; 0: STORE_PARTITIONS_DEFAULT */
+    struct prng *prng;   /* keys of a new store; borrowed */
+    const char *vfs;     /* SQLite VFS name of the tests; NULL: the default */
+    uint32_t partitions; /* of a store that is created; 0: STORE_PARTITIONS_DEFAULT */
 };
 
 #define STORE_PARTITIONS_DEFAULT 64
@@ -47,48 +57,62 @@ struct store_info {
     usec_t created;
 };
 
-/* Opens or creates, takes PATH.lock (holding pid), runs missing migrations. Reads header and schema only, however large the store.
- * ERR_STORE_OPEN: locked by another process (pid named), newer schema, not a store of ours, cannot be opened; the message names
- * file, reason and remedy. */
-MUST_CHECK enum err store_open(const struct store_options *opts, struct store **out, struct error *err);
+/* Opens or creates, takes PATH.lock (holding pid), runs missing migrations. Reads header and schema
+ * only, however large the store. ERR_STORE_OPEN: locked by another process (pid named), newer
+ * schema, not a store of ours, cannot be opened; the message names file, reason and remedy.
+ * ERR_INVALID: the URL or the number of partitions is no good. */
+MUST_CHECK enum err store_open(const struct store_options *opts, struct store **out,
+                               struct error *err);
 void store_close(struct store *st); /* rolls back; NULL is fine */
-/* After ERR_UNAVAILABLE: rolls back, drops the connections, opens them again and resets the log, keeping the lock. */
+/* After ERR_UNAVAILABLE: rolls back, drops the connections, opens them again and resets the log,
+ * keeping the lock. */
 MUST_CHECK enum err store_reopen(struct store *st, struct error *err);
 const struct store_info *store_info(const struct store *st);
 
-/* ---- transactions ----------------------------------------------------------------------------- */
+/* ---- transactions ---------------------------------------------------------------------------- */
 
 MUST_CHECK enum err store_begin(struct store *st, struct error *err);
-/* On an error nothing was committed as far as one can know, and the transaction is over: store_reopen(). */
+/* On an error nothing was committed as far as one can know, and the transaction is over:
+ * store_reopen(). */
 MUST_CHECK enum err store_commit(struct store *st, struct error *err);
 void store_rollback(struct store *st); /* harmless without a transaction */
-bool store_has_writes(const struct store *st); /* since store_begin(); a commit without any does not flush */
+bool store_has_writes(
+    const struct store *st); /* since store_begin(); a commit without any does not flush */
 /* One level: a command whose failure must undo only itself. */
 MUST_CHECK enum err store_savepoint(struct store *st, struct error *err);
 MUST_CHECK enum err store_savepoint_release(struct store *st, struct error *err);
-MUST_CHECK enum err store_savepoint_undo(struct store *st, struct error *err); /* back to it, and forgets it */
+MUST_CHECK enum err store_savepoint_undo(struct store *st,
+                                         struct error *err); /* back to it, and forgets it */
 
-/* A number that is larger than all before, in this store's life; reserved in blocks inside the transaction (gaps happen). */
-MUST_CHECK enum err store_next_key(struct store *st, uint64_t count, uint64_t *first, struct error *err);
+/* A number that is larger than all before, in this store's life; reserved in blocks inside the
+ * transaction (gaps happen). A rolled-back transaction does not give them back; those that no
+ * committed transaction got may be given out again after a restart. */
+MUST_CHECK enum err store_next_key(struct store *st, uint64_t count, uint64_t *first,
+                                   struct error *err);
 
-/* ---- readers ---------------------------------------------------------------------------------- */
+/* ---- readers --------------------------------------------------------------------------------- */
 
 struct store_reader *store_reader(struct store *st); /* the writer's own; lives as long */
-/* A connection of its own for one other thread at a time. ERR_UNIMPLEMENTED: this backend has none (`memory`): read through the
- * writer's thread instead. */
-MUST_CHECK enum err store_reader_open(struct store *st, struct store_reader **out, struct error *err);
+/* A connection of its own for one other thread at a time. ERR_UNIMPLEMENTED: this backend has none
+ * (`memory`): read through the writer's thread instead. */
+MUST_CHECK enum err store_reader_open(struct store *st, struct store_reader **out,
+                                      struct error *err);
 void store_reader_close(struct store_reader *r);
 /* Several reads that must agree; short: it pins the log. Not for the writer's own reader. */
 MUST_CHECK enum err store_reader_begin(struct store_reader *r, struct error *err);
 void store_reader_end(struct store_reader *r);
 
-/* ---- hubs and groups --------------------------------------------------------------------------- */
+/* ---- hubs and groups ------------------------------------------------------------------------- */
 
 /* ERR_NOT_FOUND. Names are stored and compared as given (the front end folds case). */
-MUST_CHECK enum err store_hub_find(struct store_reader *r, struct bytes name, uint32_t *hub, struct error *err);
-MUST_CHECK enum err store_hub_create(struct store *st, struct bytes name, usec_t now, uint32_t *hub, struct error *err);
+MUST_CHECK enum err store_hub_find(struct store_reader *r, struct bytes name, uint32_t *hub,
+                                   struct error *err);
+/* ERR_EXISTS: the name is taken. */
+MUST_CHECK enum err store_hub_create(struct store *st, struct bytes name, usec_t now, uint32_t *hub,
+                                     struct error *err);
 typedef void store_hub_fn(void *arg, uint32_t hub, struct bytes name);
-MUST_CHECK enum err store_hub_list(struct store_reader *r, store_hub_fn *fn, void *arg, struct error *err);
+MUST_CHECK enum err store_hub_list(struct store_reader *r, store_hub_fn *fn, void *arg,
+                                   struct error *err);
 
 /* A group names a sort of work: what filters look at. `version` none and empty are one group. */
 struct store_group {
@@ -97,31 +121,35 @@ struct store_group {
     uint8_t kind; /* WORK_TURN, WORK_TASK, ... (engine) */
     struct bytes name, version;
 };
-MUST_CHECK enum err store_group_intern(struct store *st, uint32_t hub, uint8_t kind, struct bytes name, struct bytes version, uint32_t *group,
+MUST_CHECK enum err store_group_intern(struct store *st, uint32_t hub, uint8_t kind,
+                                       struct bytes name, struct bytes version, uint32_t *group,
                                        struct error *err);
 typedef void store_group_fn(void *arg, const struct store_group *g);
-MUST_CHECK enum err store_group_list(struct store_reader *r, store_group_fn *fn, void *arg, struct error *err);
+MUST_CHECK enum err store_group_list(struct store_reader *r, store_group_fn *fn, void *arg,
+                                     struct error *err);
 
-/* ---- objects ------------------------------------------------------------------------------------ */
+/* ---- objects --------------------------------------------------------------------------------- */
 
 struct store_object {
     uint64_t key; /* growing; fresh for each object made or replaced */
     uint32_t hub;
-    uint8_t kind;       /* OBJECT_ORCHESTRATION, ... (engine) */
-    uint32_t partition; /* hash(hub, id) mod partitions */
-    struct bytes id;    /* unique within (hub, kind) */
+    uint8_t kind;               /* OBJECT_ORCHESTRATION, ... (engine) */
+    uint32_t partition;         /* hash(hub, id) mod partitions */
+    struct bytes id;            /* unique within (hub, kind) */
     struct bytes name, version; /* version none: absent */
-    int32_t status;      /* the kind's */
-    int32_t base_status; /* the one remembered under a suspension; else equal to status */
-    uint32_t flags;      /* the kind's */
+    int32_t status;             /* the kind's */
+    int32_t base_status;        /* the one remembered under a suspension; else equal to status */
+    uint32_t flags;             /* the kind's */
     usec_t created, updated, completed, scheduled; /* wall clock; 0: not set */
     uint64_t execution; /* growing key of the current execution: owner of history, tasks, timers */
     struct bytes execution_id;
     uint64_t history_rows, history_events, history_bytes; /* of this execution */
-    usec_t last_started;   /* timestamp of the last orchestratorStarted */
-    int64_t inbox_next;    /* seq for the next arrival; arrivals grow, front insertions shrink from inbox_first */
-    int64_t inbox_first;   /* lowest seq that may be there */
-    int64_t cut_seq;       /* the stored cut of a ready turn (spec 8.2): last seq of it; 0 with cut_time 0: none */
+    usec_t last_started; /* timestamp of the last orchestratorStarted */
+    int64_t
+        inbox_next; /* seq for the next arrival; arrivals grow, front insertions shrink from inbox_first */
+    int64_t inbox_first; /* lowest seq that may be there */
+    int64_t
+        cut_seq; /* the stored cut of a ready turn (spec 8.2): last seq of it; 0 with cut_time 0: none */
     usec_t cut_time;
     struct bytes custom_status; /* none: absent */
     struct bytes tags;          /* JSON object text; none: no tags */
@@ -131,39 +159,48 @@ struct store_object {
 };
 
 /* ERR_NOT_FOUND. The row's views live in `buf` until its next use. */
-MUST_CHECK enum err store_object_find(struct store_reader *r, uint32_t hub, uint8_t kind, struct bytes id, struct store_object *out,
-                                      struct strbuf *buf, struct error *err);
-MUST_CHECK enum err store_object_get(struct store_reader *r, uint64_t key, struct store_object *out, struct strbuf *buf, struct error *err);
-MUST_CHECK enum err store_object_insert(struct store *st, const struct store_object *o, struct error *err);
-/* All columns but key, hub, kind, partition, id, created. */
-MUST_CHECK enum err store_object_update(struct store *st, const struct store_object *o, struct error *err);
-/* The three columns that an arrival changes when the row must be written for it: updated, inbox_next, cut_*. */
+MUST_CHECK enum err store_object_find(struct store_reader *r, uint32_t hub, uint8_t kind,
+                                      struct bytes id, struct store_object *out, struct strbuf *buf,
+                                      struct error *err);
+MUST_CHECK enum err store_object_get(struct store_reader *r, uint64_t key, struct store_object *out,
+                                     struct strbuf *buf, struct error *err);
+MUST_CHECK enum err store_object_insert(struct store *st, const struct store_object *o,
+                                        struct error *err);
+/* All columns but key, hub, kind, partition, id, created. ERR_CORRUPT: there is no such row any
+ * more (somebody deleted it by hand). */
+MUST_CHECK enum err store_object_update(struct store *st, const struct store_object *o,
+                                        struct error *err);
 MUST_CHECK enum err store_object_delete(struct store *st, uint64_t key, struct error *err);
 /* Adds to the number of objects by status, kept by the same transactions (never COUNT(*)). */
-MUST_CHECK enum err store_count_add(struct store *st, uint32_t hub, uint8_t kind, int32_t status, int64_t delta, struct error *err);
+MUST_CHECK enum err store_count_add(struct store *st, uint32_t hub, uint8_t kind, int32_t status,
+                                    int64_t delta, struct error *err);
 typedef void store_count_fn(void *arg, uint32_t hub, uint8_t kind, int32_t status, int64_t count);
-MUST_CHECK enum err store_count_list(struct store_reader *r, store_count_fn *fn, void *arg, struct error *err);
+MUST_CHECK enum err store_count_list(struct store_reader *r, store_count_fn *fn, void *arg,
+                                     struct error *err);
 
-/* ---- history: one row a turn ---------------------------------------------------------------------- */
+/* ---- history: one row a turn ----------------------------------------------------------------- */
 
 struct store_history {
     uint64_t execution;
-    uint64_t row;       /* 1, 2, ... without gaps */
-    uint64_t key_base;  /* keys of what this turn scheduled are key_base + ordinal (engine) */
+    uint64_t row;      /* 1, 2, ... without gaps */
+    uint64_t key_base; /* keys of what this turn scheduled are key_base + ordinal (engine) */
     uint32_t events;
     usec_t time;
     struct bytes frames; /* events framed as the kind's protobuf field, ready to be sent */
 };
-MUST_CHECK enum err store_history_append(struct store *st, const struct store_history *h, struct error *err);
+MUST_CHECK enum err store_history_append(struct store *st, const struct store_history *h,
+                                         struct error *err);
 /* A callback that returns false ends the walk with OK. */
 typedef bool store_history_fn(void *arg, const struct store_history *h);
 /* Rows from `from_row` on, in order, until about `bytes_max` were given (at least one row). */
-MUST_CHECK enum err store_history_read(struct store_reader *r, uint64_t execution, uint64_t from_row, size_t bytes_max, store_history_fn *fn,
+MUST_CHECK enum err store_history_read(struct store_reader *r, uint64_t execution,
+                                       uint64_t from_row, size_t bytes_max, store_history_fn *fn,
                                        void *arg, struct error *err);
 /* At most `rows_max` rows, any; *deleted < rows_max: nothing is left. */
-MUST_CHECK enum err store_history_delete(struct store *st, uint64_t execution, uint32_t rows_max, uint32_t *deleted, struct error *err);
+MUST_CHECK enum err store_history_delete(struct store *st, uint64_t execution, uint32_t rows_max,
+                                         uint32_t *deleted, struct error *err);
 
-/* ---- inbox ------------------------------------------------------------------------------------------ */
+/* ---- inbox ----------------------------------------------------------------------------------- */
 
 struct store_inbox {
     uint64_t object;
@@ -172,50 +209,62 @@ struct store_inbox {
     uint64_t execution; /* the execution it is meant for; 0: whichever is current */
     int64_t ref;        /* the kind's (task id, timer id) */
     usec_t time;        /* when it arrived */
-    usec_t ready;       /* != 0: this arrival made the turn ready, at that time: the stored cut is this row */
+    usec_t
+        ready; /* != 0: this arrival made the turn ready, at that time: the stored cut is this row */
     struct bytes event; /* encoded, unframed */
 };
-MUST_CHECK enum err store_inbox_append(struct store *st, const struct store_inbox *m, struct error *err);
+MUST_CHECK enum err store_inbox_append(struct store *st, const struct store_inbox *m,
+                                       struct error *err);
 typedef bool store_inbox_fn(void *arg, const struct store_inbox *m);
-/* From `from_seq` on, in order, up to rows_max rows and about bytes_max bytes (at least one row). */
-MUST_CHECK enum err store_inbox_read(struct store_reader *r, uint64_t object, int64_t from_seq, uint32_t rows_max, size_t bytes_max,
-                                     store_inbox_fn *fn, void *arg, struct error *err);
+/* From `from_seq` on, in order, up to rows_max rows and about bytes_max bytes (at least one row).
+ * */
+MUST_CHECK enum err store_inbox_read(struct store_reader *r, uint64_t object, int64_t from_seq,
+                                     uint32_t rows_max, size_t bytes_max, store_inbox_fn *fn,
+                                     void *arg, struct error *err);
 /* from_seq..to_seq inclusive, at most rows_max (0: no limit); *deleted (may be NULL). */
-MUST_CHECK enum err store_inbox_delete(struct store *st, uint64_t object, int64_t from_seq, int64_t to_seq, uint32_t rows_max,
-                                       uint32_t *deleted, struct error *err);
-/* The lowest and highest seq of an object's inbox; *any = false (and both 0) when it is empty. Two seeks. */
-MUST_CHECK enum err store_inbox_bounds(struct store_reader *r, uint64_t object, bool *any, int64_t *first, int64_t *last, struct error *err);
-/* Objects with something in the inbox, keys > after, ascending, at most `max`: a skip scan, not a scan of the rows. */
+MUST_CHECK enum err store_inbox_delete(struct store *st, uint64_t object, int64_t from_seq,
+                                       int64_t to_seq, uint32_t rows_max, uint32_t *deleted,
+                                       struct error *err);
+/* The lowest and highest seq of an object's inbox; *any = false (and both 0) when it is empty. Two
+ * seeks. */
+MUST_CHECK enum err store_inbox_bounds(struct store_reader *r, uint64_t object, bool *any,
+                                       int64_t *first, int64_t *last, struct error *err);
+/* Objects with something in the inbox, keys > after, ascending, at most `max`: a skip scan, not a
+ * scan of the rows. */
 typedef void store_key_fn(void *arg, uint64_t key);
-MUST_CHECK enum err store_inbox_objects(struct store_reader *r, uint64_t after, uint32_t max, store_key_fn *fn, void *arg, struct error *err);
+MUST_CHECK enum err store_inbox_objects(struct store_reader *r, uint64_t after, uint32_t max,
+                                        store_key_fn *fn, void *arg, struct error *err);
 
-/* ---- tasks: scheduled work that waits for a result ------------------------------------------------------ */
+/* ---- tasks: scheduled work that waits for a result ------------------------------------------- */
 
 struct store_task {
     uint32_t group;
-    uint64_t key;       /* unique, growing: oldest first within the group */
+    uint64_t key; /* unique, growing: oldest first within the group */
     uint64_t object;
     uint64_t execution;
-    int64_t ref;        /* the kind's (task id) */
-    usec_t time;        /* when it was scheduled */
+    int64_t ref;          /* the kind's (task id) */
+    usec_t time;          /* when it was scheduled */
     struct bytes payload; /* encoded work item body */
 };
-MUST_CHECK enum err store_task_insert(struct store *st, const struct store_task *t, struct error *err);
+MUST_CHECK enum err store_task_insert(struct store *st, const struct store_task *t,
+                                      struct error *err);
 /* ERR_NOT_FOUND. */
-MUST_CHECK enum err store_task_get(struct store_reader *r, uint32_t group, uint64_t key, struct store_task *out, struct strbuf *buf,
-                                   struct error *err);
-MUST_CHECK enum err store_task_delete(struct store *st, uint32_t group, uint64_t key, bool *existed, struct error *err);
+MUST_CHECK enum err store_task_get(struct store_reader *r, uint32_t group, uint64_t key,
+                                   struct store_task *out, struct strbuf *buf, struct error *err);
+MUST_CHECK enum err store_task_delete(struct store *st, uint32_t group, uint64_t key, bool *existed,
+                                      struct error *err);
 typedef bool store_task_fn(void *arg, const struct store_task *t); /* t->payload is none here */
 /* Keys > after of one group, ascending, at most `max`; without payloads. */
-MUST_CHECK enum err store_task_read(struct store_reader *r, uint32_t group, uint64_t after, uint32_t max, store_task_fn *fn, void *arg,
-                                    struct error *err);
+MUST_CHECK enum err store_task_read(struct store_reader *r, uint32_t group, uint64_t after,
+                                    uint32_t max, store_task_fn *fn, void *arg, struct error *err);
 /* Groups that have tasks: a skip scan. */
-MUST_CHECK enum err store_task_groups(struct store_reader *r, store_key_fn *fn, void *arg, struct error *err);
+MUST_CHECK enum err store_task_groups(struct store_reader *r, store_key_fn *fn, void *arg,
+                                      struct error *err);
 
-/* ---- timers ----------------------------------------------------------------------------------------------- */
+/* ---- timers ---------------------------------------------------------------------------------- */
 
 struct store_timer {
-    usec_t due; /* wall clock */
+    usec_t due;   /* wall clock */
     uint64_t key; /* unique */
     uint64_t object;
     uint64_t execution;
@@ -223,20 +272,26 @@ struct store_timer {
     int64_t ref;
     struct bytes payload;
 };
-MUST_CHECK enum err store_timer_insert(struct store *st, const struct store_timer *t, struct error *err);
-MUST_CHECK enum err store_timer_delete(struct store *st, usec_t due, uint64_t key, bool *existed, struct error *err);
+MUST_CHECK enum err store_timer_insert(struct store *st, const struct store_timer *t,
+                                       struct error *err);
+MUST_CHECK enum err store_timer_delete(struct store *st, usec_t due, uint64_t key, bool *existed,
+                                       struct error *err);
 /* ERR_NOT_FOUND. */
-MUST_CHECK enum err store_timer_get(struct store_reader *r, usec_t due, uint64_t key, struct store_timer *out, struct strbuf *buf,
-                                    struct error *err);
+MUST_CHECK enum err store_timer_get(struct store_reader *r, usec_t due, uint64_t key,
+                                    struct store_timer *out, struct strbuf *buf, struct error *err);
 typedef bool store_timer_fn(void *arg, const struct store_timer *t);
 /* (due, key) > (after_due, after_key) and due <= due_max, in that order, at most `max`. */
-MUST_CHECK enum err store_timer_read(struct store_reader *r, usec_t after_due, uint64_t after_key, usec_t due_max, uint32_t max,
-                                     store_timer_fn *fn, void *arg, struct error *err);
+MUST_CHECK enum err store_timer_read(struct store_reader *r, usec_t after_due, uint64_t after_key,
+                                     usec_t due_max, uint32_t max, store_timer_fn *fn, void *arg,
+                                     struct error *err);
 /* Of one execution, at most rows_max; *deleted < rows_max: none left. By an index, not a scan. */
-MUST_CHECK enum err store_timer_delete_execution(struct store *st, uint64_t execution, uint32_t rows_max, uint32_t *deleted, struct error *err);
-MUST_CHECK enum err store_timer_count(struct store_reader *r, uint64_t *count, struct error *err); /* kept as a counter row */
+MUST_CHECK enum err store_timer_delete_execution(struct store *st, uint64_t execution,
+                                                 uint32_t rows_max, uint32_t *deleted,
+                                                 struct error *err);
+MUST_CHECK enum err store_timer_count(struct store_reader *r, uint64_t *count,
+                                      struct error *err); /* kept as a counter row */
 
-/* ---- mailbox: messages to objects that are handled in a later batch or by another owner ----------------------- */
+/* ---- mailbox: messages to objects that are handled in a later batch or by another owner ------ */
 
 struct store_mail {
     uint64_t seq;
@@ -247,26 +302,33 @@ struct store_mail {
     int32_t what;    /* the kind's */
     struct bytes payload;
 };
-MUST_CHECK enum err store_mail_insert(struct store *st, const struct store_mail *m, struct error *err);
+MUST_CHECK enum err store_mail_insert(struct store *st, const struct store_mail *m,
+                                      struct error *err);
 typedef bool store_mail_fn(void *arg, const struct store_mail *m);
-MUST_CHECK enum err store_mail_read(struct store_reader *r, uint64_t after, uint32_t max, store_mail_fn *fn, void *arg, struct error *err);
+MUST_CHECK enum err store_mail_read(struct store_reader *r, uint64_t after, uint32_t max,
+                                    store_mail_fn *fn, void *arg, struct error *err);
 MUST_CHECK enum err store_mail_delete(struct store *st, uint64_t seq, struct error *err);
 
-/* ---- trash: bulk deletes still to be done, in bounded steps, resumed after a crash ----------------------------- */
+/* ---- trash: bulk deletes still to be done, in bounded steps, resumed after a crash ----------- */
 
-enum store_trash_what { STORE_TRASH_EXECUTION = 1 /* history and timers of it */, STORE_TRASH_INBOX = 2 /* all inbox rows of an object key */,
-                        STORE_TRASH_TIMERS = 3 /* timers of an execution */ };
+enum store_trash_what {
+    STORE_TRASH_EXECUTION = 1 /* history and timers of it */,
+    STORE_TRASH_INBOX = 2 /* all inbox rows of an object key */,
+    STORE_TRASH_TIMERS = 3 /* timers of an execution */
+};
 struct store_trash {
     uint64_t seq;
     int32_t what;
     uint64_t key;
 };
-MUST_CHECK enum err store_trash_insert(struct store *st, const struct store_trash *t, struct error *err);
+MUST_CHECK enum err store_trash_insert(struct store *st, const struct store_trash *t,
+                                       struct error *err);
 typedef bool store_trash_fn(void *arg, const struct store_trash *t);
-MUST_CHECK enum err store_trash_read(struct store_reader *r, uint32_t max, store_trash_fn *fn, void *arg, struct error *err);
+MUST_CHECK enum err store_trash_read(struct store_reader *r, uint32_t max, store_trash_fn *fn,
+                                     void *arg, struct error *err);
 MUST_CHECK enum err store_trash_delete(struct store *st, uint64_t seq, struct error *err);
 
-/* ---- upkeep ---------------------------------------------------------------------------------------------------- */
+/* ---- upkeep ---------------------------------------------------------------------------------- */
 
 struct store_stats {
     uint64_t store_bytes, wal_bytes;
@@ -274,12 +336,14 @@ struct store_stats {
 };
 void store_stats(struct store *st, struct store_stats *out); /* any thread; cheap */
 
-/* Copies the log into the database. The checkpointer is a connection of its own, for a thread of its own (or the simulator's step);
- * passive: never blocks the writer. NULL for `memory`. */
+/* Copies the log into the database. The checkpointer is a connection of its own, for a thread of
+ * its own (or the simulator's step); passive: never blocks the writer. NULL for `memory`. */
 struct store_checkpointer;
-MUST_CHECK enum err store_checkpointer_open(struct store *st, struct store_checkpointer **out, struct error *err);
+MUST_CHECK enum err store_checkpointer_open(struct store *st, struct store_checkpointer **out,
+                                            struct error *err);
 void store_checkpointer_close(struct store_checkpointer *c);
 MUST_CHECK enum err store_checkpoint(struct store_checkpointer *c, struct error *err);
-/* On the writer's thread between two transactions: finishes a checkpoint and restarts the log, waiting at most `wait` for readers.
- * OK also when readers kept it from restarting (look at store_stats). */
+/* On the writer's thread between two transactions: finishes a checkpoint and restarts the log,
+ * waiting at most `wait` for readers. OK also when readers kept it from restarting (look at
+ * store_stats). */
 MUST_CHECK enum err store_log_restart(struct store *st, usec_t wait, struct error *err);

@@ -1,0 +1,70 @@
+/* kind.c - the table that makes orchestrations an object kind of the engine. */
+#include "durabletask/orchestration.h"
+
+#include "rpc/rpc.h"
+#include "wire/writer.h"
+
+typedef enum err dt_step_fn(struct step *s, struct command *cmd, struct error *err);
+
+static dt_step_fn *const STEPS[] = {
+    [DT_START] = orch_start,
+    [DT_GET] = orch_get,
+    [DT_WAIT] = orch_wait,
+    [DT_RAISE] = orch_raise,
+    [DT_TERMINATE] = orch_terminate,
+    [DT_SUSPEND] = orch_suspend,
+    [DT_RESUME] = orch_resume,
+    [DT_PURGE] = orch_purge,
+    [DT_COMPLETE_TURN] = orch_complete_turn,
+    [DT_COMPLETE_TASK] = activity_complete,
+    [DT_BAD_TURN] = orch_bad_turn,
+    [DT_BAD_TASK] = activity_bad,
+    [DT_HISTORY] = orch_history_page,
+};
+
+static enum err command(struct step *s, struct command *cmd, struct error *err)
+{
+    return STEPS[cmd->type](s, cmd, err);
+}
+
+static void *ping_build(void)
+{
+    struct strbuf out = {0};
+    wire_put_bytes(&out, 4, BYTES_LIT("")); /* WorkItem.healthPing */
+    struct rpc_msg *msg = rpc_msg_new(out.len);
+    memcpy(rpc_msg_data(msg), out.ptr, out.len);
+    strbuf_deinit(&out);
+    return msg;
+}
+
+static void item_free(void *item)
+{
+    rpc_msg_unref(item);
+}
+
+static bool turn_may_go(const struct object *o)
+{
+    return orch_is_dispatchable(o);
+}
+
+const struct object_kind ORCHESTRATION = {
+    .id = OBJECT_ORCHESTRATION,
+    .name = "orchestration",
+    .load = orch_load,
+    .unload = orch_unload,
+    .command = command,
+    .timer = orch_timer,
+    .mail = orch_mail,
+    .turn_check = orch_turn_check,
+    .turn_may_go = turn_may_go,
+    .turn_returned = orch_turn_returned,
+    .turn_recut = orch_turn_recut,
+    .turn_is_stale = orch_turn_is_stale,
+    .turn_build = orch_turn_build,
+    .task_build = activity_build,
+    .ping_build = ping_build,
+    .item_free = item_free,
+    .waiter_met = orch_waiter_met,
+    .waiter_answer = orch_waiter_answer,
+    .waiter_late = orch_waiter_late,
+};

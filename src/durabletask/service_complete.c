@@ -1,0 +1,206 @@
+/* service_complete.c - completions and abandons of work items (spec 4.3, 5.3, 6.1, 8.5).
+ *
+ * A completion that does not decode or is too large still settles or gives back its item: what names it is picked out of the
+ * bytes (wire/pick.h).
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/assert.h"
+#include "durabletask/service_internal.h"
+#include "engine/engine.h"
+#include "wire/pick.h"
+#include "wire/value.h"
+
+/* A token shows that the connection's worker is not token-less. */
+static void saw_completion(struct dt_service *svc, struct rpc_call *call, bool has_token)
+{
+    if (!has_token || !dt_is_token_less(call))
+        return;
+    struct dt_connection *c = dt_connection_peek(svc, rpc_call_conn_id(call));
+    if (c)
+        c->saw_token = true;
+}
+
+static void control_has_tokens(struct engine *e, struct command *cmd)
+{
+    work_connection_has_tokens(e, cmd->object);
+    cmd->done(cmd);
+}
+
+static void note_token(struct dt_service *svc, struct rpc_call *call, bool has_token)
+{
+    struct dt_connection *c = NULL;
+    if (has_token && dt_is_token_less(call))
+        c = dt_connection_peek(svc, rpc_call_conn_id(call));
+    if (!c || c->saw_token)
+        return;
+    saw_completion(svc, call, has_token);
+    dt_control(svc, control_has_tokens, c->id, NULL);
+}
+
+/* JAVA leaves its stream unread after an error to a completion (spec 8.2). */
+static void completion_finished(struct dt_request *r)
+{
+    if (r->cmd.status == OK) {
+        rpc_call_reply(r->call, rpc_msg_new(0)); /* CompleteTaskResponse */
+    } else {
+        struct dt_connection *c =
+            dt_is_token_less(r->call) ? dt_connection_peek(r->svc, r->cmd.connection) : NULL;
+        if (c && !c->saw_token)
+            c->error_answered = true;
+        rpc_call_fail(r->call, &r->cmd.error);
+    }
+    dt_request_free(r);
+}
+
+static void submit_bad(struct dt_request *r, const struct wire_pick *pick, bool is_too_large,
+                       const char *reason)
+{
+    struct arena *arena = r->cmd.arena;
+    struct dt_bad *bad = arena_new(arena, struct dt_bad);
+    bad->token = arena_dup(arena, wire_pick_token(pick));
+    bad->has_task = pick->has_task;
+    bad->task_id = pick->task;
+    bad->is_too_large = is_too_large;
+    bad->reason = arena_cstr(arena, bytes_str(reason));
+    r->cmd.id = arena_dup(arena, wire_pick_instance(pick));
+    if (bytes_is_none(r->cmd.id))
+        r->cmd.id = BYTES_LIT("");
+    r->cmd.request = bad;
+    r->finish = completion_finished;
+    note_token(r->svc, r->call, bad->token.len > 0);
+    dt_request_submit(r);
+}
+
+static void undecodable(struct dt_request *r, enum wire_pick_kind kind, struct bytes msg,
+                        const struct error *err)
+{
+    struct wire_pick *pick = arena_new(r->cmd.arena, struct wire_pick);
+    wire_pick_init(pick, kind);
+    wire_pick_feed(pick, msg);
+    struct bytes token = wire_pick_token(pick);
+    if (token.len == 0 && !dt_is_token_less(r->call)) { /* nobody's item */
+        rpc_call_fail(r->call, err);
+        dt_request_free(r);
+        return;
+    }
+    submit_bad(r, pick, false, err->msg);
+}
+
+void dt_complete_turn(struct rpc_call *call, void *service, struct arena *arena, struct bytes msg)
+{
+    struct dt_service *svc = service;
+    struct dt_request *r = dt_request_new(svc, call, arena, msg.len, DT_COMPLETE_TURN);
+    struct error err = {0};
+    OrchestratorResponse *req;
+    if (!r)
+        return;
+    if (wire_unpack(&orchestrator_response__descriptor, arena, msg, &WIRE_LIMITS_COMPLETION, &req,
+                    &err)) {
+        r->cmd.type = DT_BAD_TURN;
+        undecodable(r, WIRE_PICK_ORCHESTRATOR, msg, &err);
+        return;
+    }
+    r->cmd.id = wire_view(req->instanceid);
+    r->cmd.request = req;
+    r->finish = completion_finished;
+    note_token(svc, call, req->completiontoken.len > 0);
+    dt_request_submit(r);
+}
+
+void dt_complete_task(struct rpc_call *call, void *service, struct arena *arena, struct bytes msg)
+{
+    struct dt_service *svc = service;
+    struct dt_request *r = dt_request_new(svc, call, arena, msg.len, DT_COMPLETE_TASK);
+    struct error err = {0};
+    ActivityResponse *req;
+    if (!r)
+        return;
+    if (wire_unpack(&activity_response__descriptor, arena, msg, &WIRE_LIMITS_COMPLETION, &req,
+                    &err)) {
+        r->cmd.type = DT_BAD_TASK;
+        undecodable(r, WIRE_PICK_ACTIVITY, msg, &err);
+        return;
+    }
+    r->cmd.id = wire_view(req->instanceid);
+    r->cmd.request = req;
+    r->finish = completion_finished;
+    note_token(svc, call, req->completiontoken.len > 0);
+    dt_request_submit(r);
+}
+
+/* ---- too large to keep ------------------------------------------------------------------------------------ */
+
+static void oversize(struct rpc_call *call, struct dt_service *svc, struct bytes piece, bool last,
+                     enum wire_pick_kind kind, enum dt_command type)
+{
+    struct wire_pick *pick = rpc_call_context(call);
+    if (!pick) {
+        pick = malloc(sizeof(*pick));
+        ASSERT(pick);
+        wire_pick_init(pick, kind);
+        rpc_call_set_context(call, pick);
+    }
+    wire_pick_feed(pick, piece);
+    if (!last)
+        return;
+    rpc_call_set_context(call, NULL);
+    struct dt_request *r = dt_request_new(svc, call, arena_create(), 0, type);
+    if (r) {
+        char reason[128];
+        snprintf(reason, sizeof(reason), "the completion is larger than request.bytes (%llu bytes)",
+                 (unsigned long long)svc->settings->request_bytes);
+        submit_bad(r, pick, true, reason);
+    }
+    free(pick);
+}
+
+void dt_oversize_turn(struct rpc_call *call, void *service, struct bytes piece, bool last)
+{
+    oversize(call, service, piece, last, WIRE_PICK_ORCHESTRATOR, DT_BAD_TURN);
+}
+
+void dt_oversize_task(struct rpc_call *call, void *service, struct bytes piece, bool last)
+{
+    oversize(call, service, piece, last, WIRE_PICK_ACTIVITY, DT_BAD_TASK);
+}
+
+void dt_oversize_closed(struct rpc_call *call, void *service)
+{
+    (void)service;
+    free(rpc_call_context(call));
+    rpc_call_set_context(call, NULL);
+}
+
+/* ---- abandon ------------------------------------------------------------------------------------------------ */
+
+static void control_abandon(struct engine *e, struct command *cmd)
+{
+    struct token t;
+    if (token_decode(engine_tokens(e), cmd->id, &t)) {
+        uint64_t key = t.kind == WORK_TURN ? t.object : t.key;
+        (void)work_abandon(e,
+                           &(struct item_ref){t.kind, key, t.nonce}); /* stale: OK all the same */
+    }
+    cmd->status = OK;
+    cmd->done(cmd);
+}
+
+void dt_abandon(struct rpc_call *call, void *service, struct arena *arena, struct bytes msg)
+{
+    struct dt_request *r = dt_request_new(service, call, arena, msg.len, DT_COMPLETE_TURN);
+    struct error err = {0};
+    AbandonOrchestrationTaskRequest *req; /* all three have the same one field */
+    if (!r)
+        return;
+    if (wire_unpack(&abandon_orchestration_task_request__descriptor, arena, msg, &WIRE_LIMITS, &req,
+                    &err)) {
+        rpc_call_fail(call, &err);
+        dt_request_free(r);
+        return;
+    }
+    r->cmd.id = wire_view(req->completiontoken);
+    r->cmd.control = control_abandon;
+    dt_request_submit(r);
+}

@@ -1,0 +1,648 @@
+/* dispatch.c - ready work to streams: groups, order, choice of the worker, time-outs.
+ *
+ *   READY --dispatch--> FLIGHT --settled (work_end)--> gone
+ *     ^                   |
+ *     |    stream lost, abandoned, timed out
+ *     +------- PAUSED <---+      PAUSED: no worker may have it before `until`
+ *
+ * Within a hub and kind the oldest ready item goes first; kinds, hubs and streams take turns. A group without a stream
+ * that has room is blocked, and costs nothing until one has.
+ */
+#include "engine/internal.h"
+
+#include <stdlib.h>
+
+#include "base/assert.h"
+#include "base/log.h"
+
+#define DISPATCH_BUDGET 2000
+#define BACKOFF_FIRST USEC_PER_SEC
+
+/* ---- hubs and groups ---------------------------------------------------------------------------- */
+
+struct hub *hub_by_id(struct engine *e, uint32_t id)
+{
+    LIST_FOR_EACH (&e->hubs, n) {
+        struct hub *h = LIST_ENTRY(n, struct hub, link);
+        if (h->id == id && id)
+            return h;
+    }
+    return NULL;
+}
+
+bool group_less(const struct heap_node *a, const struct heap_node *b)
+{
+    struct heap_node *x = heap_min(&CONTAINER_OF(a, struct group, runnable)->ready);
+    struct heap_node *y = heap_min(&CONTAINER_OF(b, struct group, runnable)->ready);
+    return CONTAINER_OF(x, struct work, ready)->order < CONTAINER_OF(y, struct work, ready)->order;
+}
+
+struct hub *hub_by_name(struct engine *e, struct bytes name, bool create)
+{
+    LIST_FOR_EACH (&e->hubs, n) {
+        struct hub *h = LIST_ENTRY(n, struct hub, link);
+        if (bytes_eq(bytes_str(h->name), name))
+            return h;
+    }
+    if (!create)
+        return NULL;
+    struct hub *h = calloc(1, sizeof(*h));
+    ASSERT(h);
+    h->name = malloc(name.len + 1);
+    ASSERT(h->name);
+    memcpy(h->name, name.ptr, name.len);
+    h->name[name.len] = 0;
+    list_init(&h->streams);
+    list_init(&h->groups);
+    for (unsigned k = 1; k < WORK_KINDS; k++)
+        heap_init(&h->runnable[k], group_less);
+    list_push_back(&e->hubs, &h->link);
+    return h;
+}
+
+struct group_key {
+    const struct hub *hub;
+    uint8_t kind;
+    struct bytes name, version;
+};
+
+static bool same_group(const struct hash_node *n, const void *key)
+{
+    const struct group_key *k = key;
+    const struct group *g = CONTAINER_OF(n, struct group, by_name);
+    return g->hub == k->hub && g->kind == k->kind &&
+           bytes_eq(bytes_of(g->name, g->name_len), k->name) &&
+           bytes_eq(bytes_of(g->version, g->version_len), k->version);
+}
+
+static char *dup(struct bytes b)
+{
+    char *p = malloc(b.len + 1);
+    ASSERT(p);
+    if (b.len)
+        memcpy(p, b.ptr, b.len);
+    p[b.len] = 0;
+    return p;
+}
+
+struct group *group_get(struct engine *e, struct hub *hub, uint8_t kind, struct bytes name,
+                        struct bytes version)
+{
+    struct group_key key = {hub, kind, name, version};
+    uint64_t hash =
+        bytes_hash(name) ^ hash_u64(bytes_hash(version) + kind) ^ (uint64_t)(uintptr_t)hub;
+    struct hash_node *n = hashmap_find(&e->groups, hash, same_group, &key);
+    if (n)
+        return CONTAINER_OF(n, struct group, by_name);
+    struct group *g = calloc(1, sizeof(*g));
+    ASSERT(g);
+    g->hub = hub;
+    g->kind = kind;
+    g->name = dup(name);
+    g->name_len = name.len;
+    g->version = dup(version);
+    g->version_len = version.len;
+    heap_init(&g->ready, work_less_order);
+    list_init(&g->paused);
+    hashmap_insert(&e->groups, &g->by_name, hash);
+    list_push_back(&hub->groups, &g->link);
+    LIST_FOR_EACH (&hub->streams, s) {
+        struct work_stream *st = LIST_ENTRY(s, struct work_stream, link);
+        if (!stream_matches(st, g))
+            continue;
+        if (g->stream_count == g->stream_cap) {
+            g->stream_cap = g->stream_cap ? g->stream_cap * 2 : 4;
+            g->streams = realloc(g->streams, g->stream_cap * sizeof(*g->streams));
+            ASSERT(g->streams);
+        }
+        g->streams[g->stream_count++] = st;
+    }
+    return g;
+}
+
+void groups_forget_numbers(struct engine *e)
+{
+    HASHMAP_FOR_EACH (&e->groups, n)
+        CONTAINER_OF(n, struct group, by_name)->number = 0;
+    LIST_FOR_EACH (&e->hubs, n)
+        LIST_ENTRY(n, struct hub, link)->id = 0;
+}
+
+/* Puts the group where its oldest ready item belongs. Call before and after that item changes. */
+static void group_unplace(struct group *g)
+{
+    if (heap_has(&g->runnable))
+        heap_remove(&g->hub->runnable[g->kind], &g->runnable);
+}
+
+static void group_place(struct group *g)
+{
+    if (!heap_has(&g->runnable) && !g->blocked && g->ready.count > 0 && g->stream_count > 0)
+        heap_push(&g->hub->runnable[g->kind], &g->runnable);
+}
+
+/* ---- work records ---------------------------------------------------------------------------------- */
+
+bool work_less_order(const struct heap_node *a, const struct heap_node *b)
+{
+    return CONTAINER_OF(a, struct work, ready)->order < CONTAINER_OF(b, struct work, ready)->order;
+}
+
+bool work_less_until(const struct heap_node *a, const struct heap_node *b)
+{
+    const struct work *x = CONTAINER_OF(a, struct work, timer),
+                      *y = CONTAINER_OF(b, struct work, timer);
+    return x->until != y->until ? x->until < y->until : x->order < y->order;
+}
+
+struct work_key {
+    uint8_t kind;
+    uint64_t key;
+};
+
+static bool same_work(const struct hash_node *n, const void *key)
+{
+    const struct work_key *k = key;
+    const struct work *w = CONTAINER_OF(n, struct work, node);
+    return w->kind == k->kind && w->key == k->key;
+}
+
+static uint64_t work_hash(uint8_t kind, uint64_t key)
+{
+    return hash_u64(key * 4 + kind);
+}
+
+struct work *work_find(const struct engine *e, uint8_t kind, uint64_t key)
+{
+    struct work_key k = {kind, key};
+    struct hash_node *n = hashmap_find(&e->works, work_hash(kind, key), same_work, &k);
+    return n ? CONTAINER_OF(n, struct work, node) : NULL;
+}
+
+struct work *work_add(struct engine *e, uint8_t kind, uint64_t key, uint64_t object,
+                      struct group *g)
+{
+    if (g->in_memory >= e->settings->ready_group)
+        return NULL;
+    struct work *w = calloc(1, sizeof(*w));
+    ASSERT(w);
+    w->kind = kind;
+    w->key = key;
+    w->object = object;
+    w->group = g;
+    w->order = ++e->next_order;
+    w->state = WORK_COMMAND;
+    w->until = USEC_NEVER;
+    g->in_memory++;
+    hashmap_insert(&e->works, &w->node, work_hash(kind, key));
+    return w;
+}
+
+void work_set_timer(struct engine *e, struct work *w, usec_t until)
+{
+    if (heap_has(&w->timer))
+        heap_remove(&e->work_timers, &w->timer);
+    w->until = until;
+    if (until != USEC_NEVER)
+        heap_push(&e->work_timers, &w->timer);
+}
+
+/* Takes the item out of whatever its state keeps it in. */
+static void work_detach(struct engine *e, struct work *w)
+{
+    struct group *g = w->group;
+    struct work_stream *st = w->stream;
+    work_set_timer(e, w, USEC_NEVER);
+    switch ((enum work_state)w->state) {
+    case WORK_READY:
+        group_unplace(g);
+        heap_remove(&g->ready, &w->ready);
+        group_place(g);
+        e->ready[w->kind]--;
+        break;
+    case WORK_PAUSED:
+        list_remove(&w->link);
+        g->paused_for_room -= w->waits_for_room;
+        e->paused--;
+        break;
+    case WORK_FLIGHT:
+        list_remove(&w->link);
+        w->stream = NULL;
+        e->flight[w->kind]--;
+        st->unsettled[w->kind]--;
+        for (uint8_t k = 1; k < WORK_KINDS; k++)
+            stream_gained_room(e, st, k);
+        break;
+    case WORK_COMMAND:
+        break;
+    }
+    w->state = WORK_COMMAND;
+}
+
+static void turn_drop_chunks(struct turn *t)
+{
+    if (t->chunks)
+        t->chunks_free(t->chunks);
+    t->chunks = NULL;
+}
+
+void work_end(struct engine *e, struct work *w)
+{
+    work_detach(e, w);
+    if (w->tokenless_key)
+        tokenless_settled(e, w->tokenless_key, w->turn.execution, w->turn.row);
+    turn_drop_chunks(&w->turn);
+    w->group->in_memory--;
+    hashmap_remove(&e->works, &w->node);
+    free(w);
+}
+
+void work_make_ready(struct engine *e, struct work *w)
+{
+    struct group *g = w->group;
+    if (w->state != WORK_COMMAND)
+        work_detach(e, w);
+    w->state = WORK_READY;
+    e->ready[w->kind]++;
+    group_unplace(g);
+    heap_push(&g->ready, &w->ready);
+    group_place(g);
+}
+
+/* Nobody may have it before `until` (USEC_NEVER: before something changes). */
+static void work_pause(struct engine *e, struct work *w, usec_t until, bool for_room)
+{
+    work_detach(e, w);
+    w->state = WORK_PAUSED;
+    w->waits_for_room = for_room;
+    w->group->paused_for_room += for_room;
+    list_push_back(&w->group->paused, &w->link);
+    e->paused++;
+    work_set_timer(e, w, until);
+}
+
+void work_give_back(struct engine *e, struct work *w, usec_t hold_until)
+{
+    turn_drop_chunks(&w->turn);
+    w->hold_until = MAX(w->hold_until, hold_until);
+    work_make_ready(e, w);
+    if (w->notify_return)
+        engine_pend(e, &(struct unit){.type = UNIT_RETURNED, .key = w->object});
+}
+
+void group_unblock(struct engine *e, struct group *g, bool new_stream)
+{
+    if (g->blocked) {
+        g->blocked = false;
+        group_place(g);
+    } else if (new_stream) {
+        group_place(g);
+    }
+    if (list_is_empty(&g->paused) || (!new_stream && g->paused_for_room == 0))
+        return;
+    LIST_FOR_EACH (&g->paused, n) {
+        struct work *w = LIST_ENTRY(n, struct work, link);
+        if (new_stream || w->waits_for_room)
+            work_make_ready(e, w);
+    }
+}
+
+/* ---- abandon ------------------------------------------------------------------------------------------ */
+
+static usec_t next_backoff(const struct engine *e, usec_t backoff)
+{
+    usec_t max = (usec_t)e->settings->abandon_backoff_max;
+    return MIN(backoff ? backoff * 2 : BACKOFF_FIRST, max);
+}
+
+bool work_abandon(struct engine *e, const struct item_ref *item)
+{
+    struct work *w = work_find(e, item->kind, item->key);
+    if (!w || w->nonce != item->nonce || w->state != WORK_FLIGHT)
+        return false;
+    e->now = clock_monotonic(e->clock);
+    e->stats.redelivered_abandon++;
+    w->backoff = next_backoff(e, w->backoff);
+    w->shun_until = usec_add(e->now, w->backoff);
+    if (w->shunned_count == WORK_SHUNNED_MAX) { /* the oldest is forgotten */
+        memmove(w->shunned, w->shunned + 1, sizeof(w->shunned) - sizeof(w->shunned[0]));
+        w->shunned_count--;
+    }
+    w->shunned[w->shunned_count++] = w->stream->opts.id;
+    work_give_back(e, w, 0);
+    return true;
+}
+
+/* ---- choosing a stream -------------------------------------------------------------------------------------- */
+
+struct choice {
+    struct work_stream *stream;
+    bool any_room;        /* some matching stream had room */
+    bool allowed_is_full; /* one that may have this very item is full */
+    usec_t until;         /* when one with room may have it */
+};
+
+static bool is_shunned(const struct work *w, const struct work_stream *st)
+{
+    for (unsigned i = 0; i < w->shunned_count; i++)
+        if (w->shunned[i] == st->opts.id)
+            return true;
+    return false;
+}
+
+static bool may_have(struct engine *e, const struct work *w, const struct work_stream *st,
+                     usec_t *until)
+{
+    if (w->hold_until > e->now) {
+        *until = MIN(*until, w->hold_until);
+        return false;
+    }
+    if (w->shun_until > e->now && is_shunned(w, st)) {
+        *until = MIN(*until, w->shun_until);
+        return false;
+    }
+    if (st->opts.token_less && w->kind == WORK_TURN && w->tokenless_key)
+        return tokenless_may_dispatch(e, w->tokenless_key, st->opts.connection, until);
+    return true;
+}
+
+/* More room first (no limit: fewest unsettled), then the one that waited longest. */
+static bool better(const struct work_stream *a, const struct work_stream *b, uint8_t kind)
+{
+    int64_t room_a =
+        (a->opts.capacity[kind] ? (int64_t)a->opts.capacity[kind] : INT32_MAX) - a->unsettled[kind];
+    int64_t room_b =
+        (b->opts.capacity[kind] ? (int64_t)b->opts.capacity[kind] : INT32_MAX) - b->unsettled[kind];
+    return room_a != room_b ? room_a > room_b : a->last_used < b->last_used;
+}
+
+static void choose(struct engine *e, const struct work *w, uint64_t sticky, struct choice *c)
+{
+    struct group *g = w->group;
+    *c = (struct choice){.until = USEC_NEVER};
+    for (size_t i = 0; i < g->stream_count; i++) {
+        struct work_stream *st = g->streams[i];
+        usec_t until = USEC_NEVER;
+        bool allowed = may_have(e, w, st, &until);
+        if (!stream_has_room(e, st, g->kind)) {
+            c->allowed_is_full = c->allowed_is_full || allowed;
+            continue;
+        }
+        c->any_room = true;
+        c->until = MIN(c->until, until);
+        if (!allowed)
+            continue;
+        if (sticky && st->worker_hash == sticky) {
+            c->stream = st;
+            return;
+        }
+        if (!c->stream || better(st, c->stream, g->kind))
+            c->stream = st;
+    }
+}
+
+/* ---- sending -------------------------------------------------------------------------------------------------- */
+
+enum sent { SENT, SENT_NOT, SENT_ASKED }; /* ASKED: an internal command decides first */
+
+static size_t make_token(struct engine *e, struct work *w, const struct object *o,
+                         const struct store_task *t, char text[TOKEN_TEXT_MAX])
+{
+    do
+        w->nonce = prng_u64(e->prng);
+    while (w->nonce == 0);
+    struct token token;
+    memset(&token, 0, sizeof(token));
+    token.kind = w->kind;
+    token.hub = w->group->hub->id;
+    token.object = w->object;
+    token.nonce = w->nonce;
+    if (t) {
+        token.execution = t->execution;
+        token.key = t->key;
+        token.group = t->group;
+        token.ref = (int32_t)t->ref;
+    } else {
+        token.execution = o->row.execution;
+        token.key = o->row.history_rows + 1;
+    }
+    return token_encode(e->tokens, &token, text);
+}
+
+static void fly(struct engine *e, struct work *w, struct work_stream *st, void *item)
+{
+    w->state = WORK_FLIGHT;
+    w->stream = st;
+    list_push_back(&st->flight, &w->link);
+    st->unsettled[w->kind]++;
+    st->last_used = ++e->next_use;
+    e->flight[w->kind]++;
+    usec_t timeout =
+        (usec_t)(w->kind == WORK_TURN ? e->settings->turn_timeout : e->settings->activity_timeout);
+    work_set_timer(e, w, timeout ? usec_add(e->now, timeout) : USEC_NEVER);
+    st->sink.send(st->sink.arg, item);
+    stream_sent(e, st);
+}
+
+static enum sent send_turn(struct engine *e, struct work *w, struct work_stream *st,
+                           struct object *o, struct step *s, struct error *err)
+{
+    bool first = w->turn.row != o->row.history_rows + 1 || w->turn.execution != o->row.execution;
+    if (first) {
+        turn_drop_chunks(&w->turn);
+        memset(&w->turn, 0, sizeof(w->turn));
+    }
+    bool exact = w->recovered || st->opts.token_less || w->turn.exact;
+    if (exact && first && !w->recovered &&
+        o->kind->turn_is_stale(o, e->wall, (usec_t)e->settings->tokenless_redelivery)) {
+        work_detach(e, w);
+        engine_pend(e, &(struct unit){.type = UNIT_RECUT, .key = w->object});
+        return SENT_ASKED;
+    }
+    char text[TOKEN_TEXT_MAX];
+    size_t len = make_token(e, w, o, NULL, text);
+    struct turn turn = w->turn;
+    void *item;
+    size_t item_bytes;
+    if (o->kind->turn_build(s, o, w, exact, bytes_of(text, len), &turn, &item, &item_bytes, err))
+        return SENT_NOT;
+    work_detach(e, w);
+    w->turn = turn;
+    w->turn.exact = exact;
+    if (st->opts.token_less) {
+        w->tokenless_key = tokenless_key(w->group->hub, o->row.id);
+        tokenless_dispatched(e, w->tokenless_key, st->opts.connection, turn.execution, turn.row);
+    }
+    o->last_worker = st->worker_hash;
+    fly(e, w, st, item);
+    return SENT;
+}
+
+static enum sent send_task(struct engine *e, struct work *w, struct work_stream *st, struct step *s,
+                           struct error *err)
+{
+    CLEANUP(strbuf_deinit) struct strbuf buf = {0};
+    struct store_task t;
+    if (store_task_get(e->reader, w->group->number, w->key, &t, &buf, err))
+        return SENT_NOT;
+    char text[TOKEN_TEXT_MAX];
+    size_t len = make_token(e, w, NULL, &t, text);
+    void *item;
+    size_t item_bytes;
+    if (e->front->task_build(s, &t, bytes_of(text, len), &item, &item_bytes, err))
+        return SENT_NOT;
+    work_detach(e, w);
+    fly(e, w, st, item);
+    return SENT;
+}
+
+/* A damaged row must not stop the others: it is looked at again after a while. */
+static void work_set_aside(struct engine *e, struct work *w, struct error *err)
+{
+    if (err->code == ERR_NOT_FOUND) {
+        work_end(e, w);
+        return;
+    }
+    struct error logged = *err;
+    log_error(LOG_ERROR, "engine: cannot make a work item", &logged);
+    w->backoff = next_backoff(e, w->backoff);
+    w->hold_until = usec_add(e->now, w->backoff);
+    work_pause(e, w, w->hold_until, false);
+}
+
+/* Offers the group's oldest item. False: the group is out of the running for now. */
+static bool group_dispatch(struct engine *e, struct group *g)
+{
+    struct work *w = CONTAINER_OF(heap_min(&g->ready), struct work, ready);
+    struct object *o = NULL;
+    struct step s;
+    struct error err = {0};
+    step_init(e, &s);
+    enum err rc = OK;
+    if (w->kind == WORK_TURN) {
+        rc = object_by_key(&s, w->object, &o, &err);
+        if (rc) {
+            err.code = rc;
+            work_set_aside(e, w, &err);
+            return true;
+        }
+    }
+    if (o && !o->kind->turn_may_go(o)) {
+        work_pause(e, w, USEC_NEVER, false);
+        return true;
+    }
+    if (o && e->tokenless.count > 0)
+        w->tokenless_key = tokenless_key(g->hub, o->row.id);
+    struct choice c;
+    choose(e, w, o ? o->last_worker : 0, &c);
+    if (!c.any_room) {
+        g->blocked = true;
+        group_unplace(g);
+        return false;
+    }
+    if (!c.stream) {
+        work_pause(e, w, c.until, c.allowed_is_full);
+        return true;
+    }
+    enum sent sent =
+        o ? send_turn(e, w, c.stream, o, &s, &err) : send_task(e, w, c.stream, &s, &err);
+    if (sent == SENT_NOT)
+        work_set_aside(e, w, &err);
+    return true;
+}
+
+/* One item of one kind of this hub; kinds take turns. */
+static bool hub_dispatch(struct engine *e, struct hub *h)
+{
+    for (unsigned i = 1; i < WORK_KINDS; i++) {
+        unsigned kind = 1 + (h->next_kind + i) % (WORK_KINDS - 1);
+        for (struct heap_node *n; (n = heap_min(&h->runnable[kind]));) {
+            struct group *g = CONTAINER_OF(n, struct group, runnable);
+            if (group_dispatch(e, g)) {
+                h->next_kind = kind - 1;
+                recovery_refill(e, g);
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+void dispatch_run(struct engine *e)
+{
+    if (e->draining || !e->is_healthy)
+        return;
+    arena_reset(e->arena);
+    size_t sent = 0;
+    for (bool progress = true; progress && sent < DISPATCH_BUDGET;) {
+        progress = false;
+        LIST_FOR_EACH (&e->hubs, n) {
+            if (!hub_dispatch(e, LIST_ENTRY(n, struct hub, link)))
+                continue;
+            progress = true;
+            if (++sent % 64 == 0)
+                arena_reset(e->arena);
+        }
+    }
+}
+
+/* ---- time ---------------------------------------------------------------------------------------------------------- */
+
+void dispatch_timeouts(struct engine *e)
+{
+    for (struct heap_node *n; (n = heap_min(&e->work_timers));) {
+        struct work *w = CONTAINER_OF(n, struct work, timer);
+        if (w->until > e->now)
+            return;
+        if (w->state == WORK_PAUSED) {
+            work_make_ready(e, w);
+            continue;
+        }
+        ASSERT(w->state == WORK_FLIGHT);
+        e->stats.redelivered_timeout++;
+        /* Preferably elsewhere: who had it shuns it for a moment. */
+        w->shunned[0] = w->stream->opts.id;
+        w->shunned_count = 1;
+        w->shun_until = w->group->stream_count > 1 ? usec_add(e->now, USEC_PER_SEC) : 0;
+        work_give_back(e, w, 0);
+    }
+}
+
+usec_t dispatch_next(const struct engine *e)
+{
+    usec_t next = USEC_NEVER;
+    const struct heap_node *n = heap_min(&e->work_timers);
+    if (n)
+        next = CONTAINER_OF(n, struct work, timer)->until;
+    if ((n = heap_min(&e->pings)))
+        next = MIN(next, CONTAINER_OF(n, struct work_stream, ping)->ping_at);
+    return MIN(next, tokenless_next(e));
+}
+
+void dispatch_free(struct engine *e)
+{
+    stream_end_all(e, ERR_UNAVAILABLE, "the server is stopping");
+    HASHMAP_FOR_EACH (&e->works, n)
+        work_end(e, CONTAINER_OF(n, struct work, node));
+    hashmap_deinit(&e->works);
+    tokenless_free(e);
+    LIST_FOR_EACH (&e->hubs, h) {
+        struct hub *hub = LIST_ENTRY(h, struct hub, link);
+        LIST_FOR_EACH (&hub->groups, n) {
+            struct group *g = LIST_ENTRY(n, struct group, link);
+            heap_deinit(&g->ready);
+            free(g->streams);
+            free(g->name);
+            free(g->version);
+            free(g);
+        }
+        for (unsigned k = 1; k < WORK_KINDS; k++)
+            heap_deinit(&hub->runnable[k]);
+        free(hub->name);
+        free(hub);
+    }
+    hashmap_deinit(&e->groups);
+    hashmap_deinit(&e->streams);
+    heap_deinit(&e->work_timers);
+    heap_deinit(&e->pings);
+}

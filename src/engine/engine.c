@@ -1,0 +1,669 @@
+/* engine.c - batches: take what is queued, step it in one transaction, commit, perform the effects.
+ *
+ *   engine_run: control commands -> BEGIN -> units (commands, due timers, mail, clean-up) -> rows of changed objects -> COMMIT
+ *               -> effects -> waiters -> answers -> time-outs -> recovery -> dispatch
+ *
+ * A unit is stepped without a savepoint first. One that fails after it wrote something makes the whole batch be undone and
+ * stepped again, now with a savepoint each; commands are never changed by a step, so stepping twice is the same as once.
+ */
+#include "engine/internal.h"
+
+#include <stdlib.h>
+
+#include "base/assert.h"
+#include "base/log.h"
+
+#define BATCH_COMMANDS 4096
+#define BATCH_TIMERS 1000
+#define BATCH_MAIL 64
+#define TRASH_ROWS 500
+#define REOPEN_PAUSE (250 * USEC_PER_MSEC)
+#define IDLE_MAX USEC_PER_SEC
+
+/* ---- life ------------------------------------------------------------------------------------------ */
+
+struct engine *engine_new(const struct engine_options *opts)
+{
+    struct engine *e = calloc(1, sizeof(*e));
+    ASSERT(e);
+    e->store = opts->store;
+    e->reader = store_reader(opts->store);
+    e->settings = opts->settings;
+    e->clock = opts->clock;
+    e->prng = opts->prng;
+    e->kinds = opts->kinds;
+    e->front = opts->front;
+    e->tokens = token_keys_new(bytes_of(store_info(e->store)->secret, STORE_SECRET_LEN));
+    e->tail = &e->head;
+    e->arena = arena_create();
+    list_init(&e->dirty);
+    list_init(&e->lru);
+    list_init(&e->hubs);
+    list_init(&e->stream_list);
+    list_init(&e->tokenless_expiry);
+    heap_init(&e->work_timers, work_less_until);
+    heap_init(&e->pings, stream_less_ping);
+    timers_reset(e);
+    e->started = e->now = clock_monotonic(e->clock);
+    e->wall = clock_wall(e->clock);
+    struct error err = {0};
+    e->is_healthy = recovery_start(e, &err) == OK;
+    if (!e->is_healthy)
+        log_error(LOG_ERROR, "engine: cannot read the store", &err);
+    return e;
+}
+
+static void command_fail(struct command *cmd, enum err status, const char *message)
+{
+    cmd->status = error_set(&cmd->error, status, "%s", message);
+    cmd->done(cmd);
+}
+
+void engine_free(struct engine *e)
+{
+    if (!e)
+        return;
+    while (e->head) {
+        struct command *cmd = e->head;
+        e->head = cmd->next;
+        command_fail(cmd, ERR_UNAVAILABLE, "the server is stopping");
+    }
+    waiters_free(e);
+    dispatch_free(e);
+    cache_drop(e);
+    hashmap_deinit(&e->by_key);
+    hashmap_deinit(&e->by_id);
+    timers_reset(e);
+    heap_deinit(&e->timers);
+    free(e->units.items);
+    free(e->pending.items);
+    free(e->effects);
+    free(e->touched);
+    arena_free(e->arena);
+    token_keys_free(e->tokens);
+    free(e);
+}
+
+void engine_submit(struct engine *e, struct command *cmd)
+{
+    cmd->next = NULL;
+    *e->tail = cmd;
+    e->tail = &cmd->next;
+}
+
+struct store *engine_store(struct engine *e)
+{
+    return e->store;
+}
+
+const struct settings *engine_settings(struct engine *e)
+{
+    return e->settings;
+}
+
+bool engine_is_healthy(const struct engine *e)
+{
+    return e->is_healthy;
+}
+
+struct token_keys *engine_tokens(struct engine *e)
+{
+    return e->tokens;
+}
+
+/* ---- units -------------------------------------------------------------------------------------------- */
+
+void unit_push(struct unit_list *l, const struct unit *u)
+{
+    if (l->count == l->cap) {
+        l->cap = l->cap ? l->cap * 2 : 64;
+        l->items = realloc(l->items, l->cap * sizeof(*l->items));
+        ASSERT(l->items);
+    }
+    l->items[l->count++] = *u;
+}
+
+void engine_pend(struct engine *e, const struct unit *u)
+{
+    unit_push(&e->pending, u);
+}
+
+void step_init(struct engine *e, struct step *s)
+{
+    *s = (struct step){
+        .e = e,
+        .store = e->store,
+        .reader = e->reader,
+        .settings = e->settings,
+        .arena = e->arena,
+        .now = e->wall,
+    };
+}
+
+static bool take_mail(void *arg, const struct store_mail *m)
+{
+    struct engine *e = arg;
+    struct unit u = {.type = UNIT_MAIL, .key = m->seq, .mail = *m};
+    u.mail.id = arena_dup(e->arena, m->id);
+    u.mail.payload = arena_dup(e->arena, m->payload);
+    unit_push(&e->units, &u);
+    return true;
+}
+
+static bool take_trash(void *arg, const struct store_trash *t)
+{
+    struct engine *e = arg;
+    unit_push(&e->units, &(struct unit){.type = UNIT_TRASH, .key = t->seq, .trash = *t});
+    return true;
+}
+
+static enum err collect_rows(struct engine *e, struct error *err)
+{
+    size_t at_first = e->units.count;
+    enum err rc = timers_load(e, err);
+    if (rc)
+        return rc;
+    timers_collect(e, &e->units, BATCH_TIMERS);
+    if (e->mail_waits) {
+        size_t before = e->units.count;
+        if ((rc = store_mail_read(e->reader, e->mail_after, BATCH_MAIL, take_mail, e, err)))
+            return rc;
+        e->mail_waits = e->units.count - before == BATCH_MAIL;
+    }
+    if (e->trash_waits) {
+        size_t before = e->units.count;
+        if ((rc = store_trash_read(e->reader, 1, take_trash, e, err)))
+            return rc;
+        e->trash_waits = e->units.count > before;
+    }
+    e->has_steps = e->has_steps || e->units.count > at_first;
+    return OK;
+}
+
+/* Control commands are units too: they run after the commit, in their place among the others. */
+static void collect_commands(struct engine *e)
+{
+    for (size_t n = 0; e->head && n < BATCH_COMMANDS; n++) {
+        struct command *cmd = e->head;
+        e->head = cmd->next;
+        if (!e->head)
+            e->tail = &e->head;
+        if (cmd->control) {
+            unit_push(&e->units, &(struct unit){.type = UNIT_CONTROL, .cmd = cmd});
+            continue;
+        }
+        e->has_steps = true;
+        for (unsigned i = 0; i < 4; i++)
+            cmd->fresh[i] = prng_u64(e->prng);
+        unit_push(&e->units, &(struct unit){.type = UNIT_COMMAND, .cmd = cmd});
+    }
+}
+
+static void collect_pending(struct engine *e)
+{
+    e->has_steps = e->has_steps || e->pending.count > 0;
+    for (size_t i = 0; i < e->pending.count; i++)
+        unit_push(&e->units, &e->pending.items[i]);
+    e->pending.count = 0;
+}
+
+/* ---- steps ---------------------------------------------------------------------------------------------- */
+
+static enum err step_command(struct step *s, struct command *cmd, struct error *err)
+{
+    cmd->now = s->now;
+    memcpy(s->fresh, cmd->fresh, sizeof(s->fresh));
+    strbuf_reset(&cmd->reply);
+    cmd->settled_with_error = cmd->waiting = false;
+    return cmd->kind->command(s, cmd, err);
+}
+
+static enum err step_timer(struct step *s, const struct unit *u, struct error *err)
+{
+    CLEANUP(strbuf_deinit) struct strbuf buf = {0};
+    struct store_timer t;
+    struct object *o;
+    bool existed;
+    enum err rc = store_timer_get(s->reader, u->due, u->key, &t, &buf, err);
+    if (rc == ERR_NOT_FOUND)
+        return OK; /* cancelled */
+    if (rc)
+        return rc;
+    rc = object_by_key(s, t.object, &o, err);
+    if (rc && rc != ERR_NOT_FOUND)
+        return rc;
+    s->wrote = true;
+    enum err gone = store_timer_delete(s->store, u->due, u->key, &existed, err);
+    if (gone || rc == ERR_NOT_FOUND)
+        return gone;
+    return o->kind->timer(s, o, &t, err);
+}
+
+static enum err step_one_mail(struct step *s, const struct unit *u, struct error *err)
+{
+    const struct object_kind *kind = NULL;
+    for (size_t i = 0; s->e->kinds[i]; i++)
+        if (s->e->kinds[i]->id == u->mail.kind)
+            kind = s->e->kinds[i];
+    if (!kind)
+        return error_set(err, ERR_CORRUPT, "mail %llu is for the unknown kind %u",
+                         (unsigned long long)u->key, u->mail.kind);
+    enum err rc = kind->mail(s, &u->mail, err);
+    if (rc)
+        return rc;
+    s->wrote = true;
+    return store_mail_delete(s->store, u->key, err);
+}
+
+static enum err step_one_trash(struct step *s, const struct unit *u, struct error *err)
+{
+    uint32_t deleted = 0, timers = 0;
+    enum err rc;
+    s->wrote = true;
+    if (u->trash.what == STORE_TRASH_INBOX) {
+        rc = store_inbox_delete(s->store, u->trash.key, INT64_MIN, INT64_MAX, TRASH_ROWS, &deleted,
+                                err);
+    } else {
+        rc = OK;
+        if (u->trash.what == STORE_TRASH_EXECUTION)
+            rc = store_history_delete(s->store, u->trash.key, TRASH_ROWS, &deleted, err);
+        if (!rc)
+            rc = store_timer_delete_execution(s->store, u->trash.key, TRASH_ROWS, &timers, err);
+    }
+    if (rc)
+        return rc;
+    if (deleted < TRASH_ROWS && timers < TRASH_ROWS)
+        return store_trash_delete(s->store, u->key, err);
+    return OK;
+}
+
+static enum err step_object(struct step *s, const struct unit *u, struct error *err)
+{
+    struct object *o;
+    enum err rc = object_by_key(s, u->key, &o, err);
+    if (rc == ERR_NOT_FOUND)
+        return OK;
+    if (rc)
+        return rc;
+    if (u->type == UNIT_CHECK)
+        return o->kind->turn_check(s, o, u->recovered, err);
+    return u->type == UNIT_RECUT ? o->kind->turn_recut(s, o, err)
+                                 : o->kind->turn_returned(s, o, err);
+}
+
+static enum err step_unit(struct step *s, struct unit *u, struct error *err)
+{
+    switch (u->type) {
+    case UNIT_COMMAND:
+        return step_command(s, u->cmd, err);
+    case UNIT_CONTROL:
+        return OK;
+    case UNIT_TIMER:
+        return step_timer(s, u, err);
+    case UNIT_MAIL:
+        return step_one_mail(s, u, err);
+    case UNIT_TRASH:
+        return step_one_trash(s, u, err);
+    case UNIT_CHECK:
+    case UNIT_RETURNED:
+    case UNIT_RECUT:
+        return step_object(s, u, err);
+    }
+    return OK;
+}
+
+/* ---- one batch --------------------------------------------------------------------------------------------- */
+
+enum outcome { BATCH_OK, BATCH_AGAIN, BATCH_BROKEN };
+
+static void unit_failed(struct unit *u, enum err rc, const struct error *err)
+{
+    u->status = rc;
+    if (u->type == UNIT_COMMAND) {
+        u->cmd->error = *err;
+        return;
+    }
+    struct error logged = *err;
+    log_error(LOG_ERROR, "engine: an internal step failed", &logged);
+}
+
+/* Without savepoints: fast, but a step that fails late spoils the batch. */
+static enum outcome batch_fast(struct engine *e, struct error *err)
+{
+    for (size_t i = 0; i < e->units.count; i++) {
+        struct unit *u = &e->units.items[i];
+        struct error failed = {0};
+        step_init(e, &e->step);
+        size_t effects = e->effect_count;
+        u->status = OK;
+        enum err rc = step_unit(&e->step, u, &failed);
+        if (!rc)
+            continue;
+        if (rc == ERR_UNAVAILABLE) {
+            *err = failed;
+            return BATCH_BROKEN;
+        }
+        if (e->step.wrote)
+            return BATCH_AGAIN;
+        e->effect_count = effects;
+        unit_failed(u, rc, &failed);
+    }
+    return BATCH_OK;
+}
+
+static enum outcome batch_careful(struct engine *e, struct error *err)
+{
+    for (size_t i = 0; i < e->units.count; i++) {
+        struct unit *u = &e->units.items[i];
+        struct error failed = {0};
+        step_init(e, &e->step);
+        size_t effects = e->effect_count;
+        u->status = OK;
+        if (store_savepoint(e->store, err))
+            return BATCH_BROKEN;
+        enum err rc = step_unit(&e->step, u, &failed);
+        if (!rc)
+            rc = cache_flush(&e->step, &failed);
+        if (rc == ERR_UNAVAILABLE) {
+            *err = failed;
+            return BATCH_BROKEN;
+        }
+        if (!rc) {
+            if (store_savepoint_release(e->store, err))
+                return BATCH_BROKEN;
+            continue;
+        }
+        if (store_savepoint_undo(e->store, err))
+            return BATCH_BROKEN;
+        e->effect_count = effects;
+        cache_drop(e);
+        groups_forget_numbers(e);
+        unit_failed(u, rc, &failed);
+    }
+    return BATCH_OK;
+}
+
+static void batch_undo(struct engine *e)
+{
+    store_rollback(e->store);
+    cache_drop(e);
+    groups_forget_numbers(e);
+    e->effect_count = 0;
+    e->mail_waits = e->trash_waits = true;
+}
+
+static enum err reload_numbers(struct engine *e, struct error *err);
+
+static enum outcome batch_commit(struct engine *e, struct error *err)
+{
+    step_init(e, &e->step);
+    if (cache_flush(&e->step, err))
+        return BATCH_AGAIN;
+    usec_t begun = clock_monotonic(e->clock);
+    bool wrote = store_has_writes(e->store);
+    enum err rc = store_commit(e->store, err);
+    usec_t took = clock_monotonic(e->clock) - begun;
+    e->stats.last_commit_time = took;
+    if (e->on_commit && (wrote || rc))
+        e->on_commit(e->on_commit_arg, took, e->units.count, rc == OK);
+    return rc ? BATCH_BROKEN : BATCH_OK;
+}
+
+static enum outcome batch_try(struct engine *e, bool careful, struct error *err)
+{
+    if (store_begin(e->store, err))
+        return BATCH_BROKEN;
+    enum outcome out = careful ? batch_careful(e, err) : batch_fast(e, err);
+    if (out == BATCH_OK)
+        out = batch_commit(e, err);
+    if (out == BATCH_OK)
+        return out;
+    batch_undo(e);
+    if (out == BATCH_AGAIN && reload_numbers(e, err))
+        return BATCH_BROKEN;
+    return out;
+}
+
+static void found_hub(void *arg, uint32_t id, struct bytes name)
+{
+    hub_by_name(arg, name, true)->id = id;
+}
+
+/* After an undone batch: which hubs there are. Group numbers are looked up again when they are next used, but
+ * those with work in memory are needed for dispatch. */
+static void found_group(void *arg, const struct store_group *g)
+{
+    struct engine *e = arg;
+    struct hub *h = hub_by_id(e, g->hub);
+    if (h)
+        group_get(e, h, g->kind, g->name, g->version)->number = g->group;
+}
+
+static enum err reload_numbers(struct engine *e, struct error *err)
+{
+    enum err rc = store_hub_list(e->reader, found_hub, e, err);
+    return rc ? rc : store_group_list(e->reader, found_group, e, err);
+}
+
+/* ---- after the batch ------------------------------------------------------------------------------------------ */
+
+static void command_answer(struct engine *e, struct unit *u)
+{
+    struct command *cmd = u->cmd;
+    if (u->type == UNIT_CONTROL) {
+        cmd->control(e, cmd);
+        return;
+    }
+    if (cmd->waiting && u->status == OK)
+        return; /* a waiter has it now */
+    cmd->status = u->status;
+    if (cmd->settled_with_error && u->status == OK) {
+        cmd->status = cmd->error.code;
+    } else if (u->status != OK && cmd->item.kind) {
+        work_abandon(e, &cmd->item);
+    }
+    cmd->done(cmd);
+}
+
+static void batch_done(struct engine *e)
+{
+    if (e->has_steps) {
+        e->stats.batches++;
+        e->stats.last_batch_commands = e->units.count;
+    }
+    effects_perform(e);
+    if (e->waiters.count > 0)
+        for (size_t i = 0; i < e->touched_count; i++)
+            waiters_wake(e, e->touched[i]);
+    e->touched_count = 0;
+    for (size_t i = 0; i < e->units.count; i++)
+        if (e->units.items[i].cmd)
+            command_answer(e, &e->units.items[i]);
+    e->stats.commands += e->units.count;
+    e->units.count = 0;
+}
+
+static const char *const REFUSED =
+    "the store cannot commit now, nothing was changed; try again in a moment";
+
+static void batch_refuse(struct engine *e)
+{
+    for (size_t i = 0; i < e->units.count; i++) {
+        struct unit *u = &e->units.items[i];
+        if (u->type == UNIT_CONTROL) {
+            command_answer(e, u);
+        } else if (u->type == UNIT_COMMAND) {
+            u->status = error_set(&u->cmd->error, ERR_UNAVAILABLE, "%s", REFUSED);
+            u->cmd->waiting = false;
+            command_answer(e, u);
+        } else if (u->type == UNIT_CHECK || u->type == UNIT_RETURNED || u->type == UNIT_RECUT) {
+            engine_pend(e, u);
+        }
+    }
+    e->units.count = 0;
+    timers_reset(e); /* those collected are read again */
+}
+
+static void store_lost(struct engine *e, const struct error *cause)
+{
+    struct error logged = *cause;
+    log_error(LOG_ERROR, "engine: the store refused a batch", &logged);
+    e->stats.commits_failed++;
+    e->is_healthy = false;
+    e->retry_at = e->now;
+}
+
+static void store_try_again(struct engine *e)
+{
+    struct error err = {0};
+    if (e->retry_at > e->now)
+        return;
+    if (store_reopen(e->store, &err) || reload_numbers(e, &err)) {
+        e->retry_at = usec_add(e->now, REOPEN_PAUSE);
+        return;
+    }
+    e->reader = store_reader(e->store);
+    e->is_healthy = true;
+    timers_reset(e);
+    e->mail_waits = e->trash_waits = true;
+    LOG(LOG_INFO, "engine: the store is back", LOG_UINT("failed_batches", e->stats.commits_failed));
+}
+
+static void run_batch(struct engine *e)
+{
+    struct error err = {0};
+    collect_pending(e);
+    if (collect_rows(e, &err)) {
+        store_lost(e, &err);
+        batch_refuse(e);
+        return;
+    }
+    if (!e->has_steps) { /* control commands only, or nothing */
+        batch_done(e);
+        return;
+    }
+    enum outcome out = batch_try(e, false, &err);
+    if (out == BATCH_AGAIN)
+        out = batch_try(e, true, &err);
+    if (out == BATCH_OK) {
+        batch_done(e);
+        return;
+    }
+    store_lost(e, &err);
+    batch_refuse(e);
+    store_try_again(e);
+}
+
+bool engine_run(struct engine *e)
+{
+    e->now = clock_monotonic(e->clock);
+    e->wall = clock_wall(e->clock);
+    arena_reset(e->arena);
+    e->has_steps = false;
+    collect_commands(e);
+    if (!e->is_healthy)
+        store_try_again(e);
+    if (e->is_healthy)
+        run_batch(e);
+    else
+        batch_refuse(e);
+    e->now = clock_monotonic(e->clock);
+    dispatch_timeouts(e);
+    tokenless_expire(e);
+    stream_pings(e);
+    bool more = e->is_healthy && recovery_step(e);
+    dispatch_run(e);
+    cache_trim(e);
+    return more || e->head ||
+           (e->is_healthy &&
+            (e->pending.count > 0 || e->mail_waits || e->trash_waits || timers_next(e) <= e->wall));
+}
+
+usec_t engine_idle_time(struct engine *e)
+{
+    usec_t now = clock_monotonic(e->clock), wall = clock_wall(e->clock);
+    usec_t wait = IDLE_MAX, timer = timers_next(e), next = dispatch_next(e);
+    if (timer != USEC_NEVER)
+        wait = MIN(wait, MAX(timer - wall, 0));
+    if (next != USEC_NEVER)
+        wait = MIN(wait, MAX(next - now, 0));
+    if (!e->is_healthy)
+        wait = MIN(wait, MAX(e->retry_at - now, 0));
+    return wait;
+}
+
+/* ---- drain, figures ------------------------------------------------------------------------------------------------ */
+
+void engine_drain(struct engine *e)
+{
+    e->draining = true;
+}
+
+void engine_drain_end(struct engine *e)
+{
+    waiters_end_all(e, ERR_UNAVAILABLE, "the server is stopping; connect again in a moment");
+    stream_end_all(e, OK, "");
+}
+
+size_t engine_in_flight(const struct engine *e)
+{
+    size_t n = 0;
+    for (unsigned k = 1; k < WORK_KINDS; k++)
+        n += e->flight[k];
+    return n;
+}
+
+void engine_stats(struct engine *e, struct engine_stats *out)
+{
+    *out = e->stats;
+    memcpy(out->ready, e->ready, sizeof(out->ready));
+    memcpy(out->flight, e->flight, sizeof(out->flight));
+    out->paused = e->paused;
+    out->waiters = e->waiters.count;
+    out->streams = e->streams.count;
+    out->objects_cached = e->by_key.count;
+    out->objects_cached_bytes = e->cache_bytes;
+    struct error err;
+    if (store_timer_count(e->reader, &out->timers, &err))
+        out->timers = e->timers.count;
+}
+
+struct counts {
+    struct engine *e;
+    engine_count_fn *fn;
+    void *arg;
+};
+
+static void one_count(void *arg, uint32_t hub, uint8_t kind, int32_t status, int64_t count)
+{
+    struct counts *c = arg;
+    struct hub *h = hub_by_id(c->e, hub);
+    c->fn(c->arg, h ? bytes_str(h->name) : BYTES_NONE, kind, status, count);
+}
+
+enum err engine_counts(struct engine *e, engine_count_fn *fn, void *arg, struct error *err)
+{
+    struct counts c = {e, fn, arg};
+    return store_count_list(e->reader, one_count, &c, err);
+}
+
+void engine_ready_each(struct engine *e, engine_ready_fn *fn, void *arg)
+{
+    LIST_FOR_EACH (&e->hubs, n) {
+        struct hub *h = LIST_ENTRY(n, struct hub, link);
+        uint64_t ready[WORK_KINDS] = {0};
+        LIST_FOR_EACH (&h->groups, m) {
+            struct group *g = LIST_ENTRY(m, struct group, link);
+            ready[g->kind] += g->ready.count;
+        }
+        for (uint8_t k = 1; k < WORK_KINDS; k++)
+            fn(arg, bytes_str(h->name), k, ready[k]);
+    }
+}
+
+void engine_on_commit(struct engine *e,
+                      void (*fn)(void *arg, usec_t took, uint64_t commands, bool ok), void *arg)
+{
+    e->on_commit = fn;
+    e->on_commit_arg = arg;
+}

@@ -1,0 +1,283 @@
+/* internal.h - what the files of src/engine share; no other folder includes it.
+ *
+ * One struct engine, one thread. engine.c runs batches, object.c is the cache, step.c what steps may do, effects.c what
+ * follows a commit, dispatch.c and stream.c hand out work, tokenless.c knows workers without tokens,
+ * waiters.c, timers.c, recovery.c as their names say.
+ */
+#pragma once
+
+#include "base/arena.h"
+#include "base/hashmap.h"
+#include "base/heap.h"
+#include "base/list.h"
+#include "engine/engine.h"
+
+/* ---- hubs, groups --------------------------------------------------------------------------------- */
+
+struct hub {
+    struct list_node link; /* engine.hubs, in order of making */
+    uint32_t id;           /* 0: not in the store (yet) */
+    char *name;
+    struct list streams, groups;
+    struct heap runnable
+        [WORK_KINDS]; /* groups with ready items and no known lack of room, by their oldest item */
+    uint64_t waiters;
+    unsigned next_kind; /* rotation */
+};
+
+struct group {
+    struct list_node link; /* hub.groups */
+    struct hash_node by_name;
+    struct heap_node runnable;
+    struct hub *hub;
+    uint32_t number; /* in the store; 0: not there (any more) */
+    uint8_t kind;    /* enum work_kind */
+    char *name, *version;
+    size_t name_len, version_len;
+    struct heap ready; /* struct work by order */
+    struct list paused;
+    size_t paused_for_room;
+    size_t in_memory;   /* ready, paused and in flight */
+    bool blocked;       /* no matching stream has room */
+    bool more_in_store; /* tasks: rows behind `cursor` are not in memory */
+    uint64_t cursor;
+    struct work_stream **streams;
+    size_t stream_count, stream_cap;
+};
+
+struct work_stream {
+    struct list_node link; /* hub.streams */
+    struct list_node all;  /* engine.streams */
+    struct hash_node by_id;
+    struct heap_node ping;
+    usec_t ping_at;
+    struct work_stream_options opts;
+    struct arena *arena; /* owns opts */
+    struct work_sink sink;
+    struct hub *hub;
+    struct list flight; /* struct work */
+    uint32_t unsettled[WORK_KINDS];
+    bool full[WORK_KINDS]; /* lacked room when it was looked at */
+    uint64_t last_used;
+    uint64_t worker_hash;
+    usec_t connected; /* wall */
+};
+
+/* ---- effects ---------------------------------------------------------------------------------------- */
+
+enum effect_type {
+    EFFECT_TURN_READY,
+    EFFECT_TURN_SETTLE,
+    EFFECT_TURN_AGAIN,
+    EFFECT_TURN_ABANDON,
+    EFFECT_TURN_NOTIFY,
+    EFFECT_TASK_READY,
+    EFFECT_TASK_END,
+    EFFECT_TIMER,
+    EFFECT_WAIT
+};
+
+struct effect {
+    enum effect_type type;
+    bool recovered;
+    uint64_t key, object;
+    usec_t due;
+    struct group *group;
+    struct command *cmd;
+    uint64_t wait_id;
+    uint32_t hub, mode;
+    const struct object_kind *kind;
+};
+
+/* What a batch steps, one after the other. */
+enum unit_type {
+    UNIT_COMMAND,
+    UNIT_CONTROL,
+    UNIT_TIMER,
+    UNIT_MAIL,
+    UNIT_TRASH,
+    UNIT_CHECK,
+    UNIT_RETURNED,
+    UNIT_RECUT
+};
+
+struct unit {
+    enum unit_type type;
+    struct command *cmd;
+    uint64_t key; /* object (CHECK, RETURNED, RECUT), timer, mail, trash */
+    usec_t due;   /* timer */
+    bool recovered;
+    struct store_mail mail;
+    struct store_trash trash;
+    enum err status;
+};
+
+struct unit_list {
+    struct unit *items;
+    size_t count, cap;
+};
+
+struct timer_entry {
+    struct heap_node node;
+    usec_t due;
+    uint64_t key;
+};
+
+struct waiter {
+    struct hash_node by_object, by_id;
+    struct waiter *next_same; /* a batch's list of those to answer */
+    struct command *cmd;
+    struct hub *hub;
+    uint64_t wait_id;
+    uint32_t mode;
+    uint8_t kind;
+    uint32_t id_len;
+    char id[];
+};
+
+struct engine {
+    struct store *store;
+    struct store_reader *reader;
+    const struct settings *settings;
+    const struct clock *clock;
+    struct prng *prng;
+    const struct object_kind *const *kinds;
+    const struct object_kind *front;
+    struct token_keys *tokens;
+    void (*on_commit)(void *arg, usec_t took, uint64_t commands, bool ok);
+    void *on_commit_arg;
+
+    /* queue and batch */
+    struct command *head, **tail;
+    struct unit_list pending; /* internal units for the next batch */
+    struct unit_list units;   /* the batch now stepped */
+    bool has_steps;           /* some of them need a transaction */
+    struct step step;
+    struct arena *arena;
+    struct effect *effects;
+    size_t effect_count, effect_cap;
+    struct list dirty; /* struct object */
+    struct object **touched;
+    size_t touched_count, touched_cap;
+    bool is_healthy;
+    usec_t retry_at;  /* monotonic */
+    usec_t wall, now; /* of this run: wall, monotonic */
+    usec_t started;   /* monotonic */
+
+    /* object cache */
+    struct hashmap by_key, by_id;
+    struct list lru;
+    size_t cache_bytes;
+
+    /* timers */
+    struct heap timers;
+    usec_t timers_due; /* rows up to (timers_due, timers_key) are in the heap */
+    uint64_t timers_key;
+    bool timers_all; /* no row beyond */
+
+    bool mail_waits, trash_waits;
+    uint64_t mail_after;
+
+    /* waiters */
+    struct hashmap waiters, waiters_by_id;
+
+    /* dispatch */
+    struct list hubs;
+    struct hashmap groups;
+    struct hashmap works;
+    struct hashmap streams;
+    struct list stream_list;
+    struct heap work_timers; /* struct work by until */
+    struct heap pings;
+    struct list_node *next_hub; /* rotation */
+    uint64_t next_order, next_use;
+    uint64_t ready[WORK_KINDS], flight[WORK_KINDS], paused;
+    bool draining;
+    struct hashmap tokenless;
+    struct list tokenless_expiry;
+
+    /* recovery */
+    bool recovering_turns;
+    uint64_t recover_after; /* object key */
+    bool turns_overflowed;
+
+    struct engine_stats stats;
+};
+
+/* engine.c */
+void engine_pend(struct engine *e, const struct unit *u);
+void step_init(struct engine *e, struct step *s);
+
+/* object.c */
+MUST_CHECK enum err object_by_key(struct step *s, uint64_t key, struct object **out,
+                                  struct error *err);
+void cache_drop(struct engine *e); /* everything; nothing may be dirty any more */
+void cache_trim(struct engine *e); /* down to the limits; skips dirty objects */
+MUST_CHECK enum err cache_flush(struct step *s, struct error *err); /* writes dirty rows */
+uint64_t object_id_hash(uint32_t hub, uint8_t kind, struct bytes id);
+
+/* effects.c */
+struct effect *effect_add(struct engine *e, enum effect_type type);
+void effects_perform(struct engine *e);
+
+/* dispatch.c */
+struct hub *hub_by_name(struct engine *e, struct bytes name, bool create);
+struct hub *hub_by_id(struct engine *e, uint32_t id);
+struct group *group_get(struct engine *e, struct hub *hub, uint8_t kind, struct bytes name,
+                        struct bytes version);
+void groups_forget_numbers(
+    struct engine *e); /* after an undone batch: numbers may not be in the store */
+struct work *work_find(const struct engine *e, uint8_t kind, uint64_t key);
+struct work *work_add(struct engine *e, uint8_t kind, uint64_t key, uint64_t object,
+                      struct group *g);
+void work_end(struct engine *e, struct work *w);
+void work_give_back(struct engine *e, struct work *w,
+                    usec_t hold_until); /* READY again, old place */
+void work_make_ready(struct engine *e, struct work *w);
+void work_set_timer(struct engine *e, struct work *w, usec_t until);
+void group_unblock(struct engine *e, struct group *g, bool new_stream);
+void dispatch_run(struct engine *e); /* hands out what can be handed out */
+void dispatch_timeouts(struct engine *e);
+usec_t dispatch_next(const struct engine *e); /* monotonic */
+void dispatch_free(struct engine *e);
+heap_less_fn work_less_order, work_less_until, group_less, stream_less_ping;
+
+/* stream.c */
+bool stream_matches(const struct work_stream *st, const struct group *g);
+bool stream_has_room(struct engine *e, struct work_stream *st, uint8_t kind);
+void stream_gained_room(struct engine *e, struct work_stream *st, uint8_t kind);
+void stream_end_all(struct engine *e, enum err status, const char *message);
+void stream_pings(struct engine *e);
+void stream_sent(struct engine *e,
+                 struct work_stream *st); /* an item went out: the ping waits again */
+
+/* tokenless.c */
+uint64_t tokenless_key(const struct hub *hub, struct bytes id);
+void tokenless_dispatched(struct engine *e, uint64_t key, uint64_t connection, uint64_t execution,
+                          uint64_t row);
+/* False: not on this connection now; *until is when to look again (USEC_NEVER: when something changes). */
+bool tokenless_may_dispatch(struct engine *e, uint64_t key, uint64_t connection, usec_t *until);
+void tokenless_settled(struct engine *e, uint64_t key, uint64_t execution, uint64_t row);
+void tokenless_expire(struct engine *e);
+usec_t tokenless_next(const struct engine *e);
+void tokenless_free(struct engine *e);
+
+/* waiters.c */
+void waiter_register(struct engine *e, const struct effect *fx);
+void waiters_wake(struct engine *e, struct object *o);
+void waiters_end_all(struct engine *e, enum err status, const char *message);
+void waiters_free(struct engine *e);
+
+/* timers.c */
+MUST_CHECK enum err timers_load(struct engine *e, struct error *err); /* when the heap runs empty */
+void timers_added(struct engine *e, usec_t due, uint64_t key);
+void timers_collect(struct engine *e, struct unit_list *units, size_t max);
+void timers_reset(struct engine *e);
+usec_t timers_next(const struct engine *e); /* wall; USEC_NEVER */
+
+/* recovery.c */
+MUST_CHECK enum err recovery_start(struct engine *e, struct error *err);
+bool recovery_step(struct engine *e); /* true: more to do */
+void recovery_refill(struct engine *e, struct group *g);
+
+void unit_push(struct unit_list *l, const struct unit *u);

@@ -1,0 +1,127 @@
+/* recovery.c - from rows to ready work: after a start, and when more waits in the store than memory holds.
+ *
+ * Turns: objects with something in their inbox, found by a skip scan in slices between batches. Tasks: the rows of each group,
+ * oldest first, fetched when the group's memory has room.
+ */
+#include "engine/internal.h"
+
+#include "base/log.h"
+
+#define SLICE 256
+
+static void add_group(void *arg, const struct store_group *g)
+{
+    struct engine *e = arg;
+    struct hub *hub = hub_by_id(e, g->hub);
+    if (hub)
+        group_get(e, hub, g->kind, g->name, g->version)->number = g->group;
+}
+
+static void add_hub(void *arg, uint32_t id, struct bytes name)
+{
+    hub_by_name(arg, name, true)->id = id;
+}
+
+static void mark_group(void *arg, uint64_t number)
+{
+    struct engine *e = arg;
+    LIST_FOR_EACH (&e->hubs, h) {
+        LIST_FOR_EACH (&LIST_ENTRY(h, struct hub, link)->groups, n) {
+            struct group *g = LIST_ENTRY(n, struct group, link);
+            if (g->number == number)
+                g->more_in_store = true;
+        }
+    }
+}
+
+enum err recovery_start(struct engine *e, struct error *err)
+{
+    enum err rc;
+    if ((rc = store_hub_list(e->reader, add_hub, e, err)) ||
+        (rc = store_group_list(e->reader, add_group, e, err)) ||
+        (rc = store_task_groups(e->reader, mark_group, e, err)))
+        return rc;
+    e->recovering_turns = true;
+    e->recover_after = 0;
+    e->mail_waits = e->trash_waits = true;
+    LIST_FOR_EACH (&e->hubs, h) {
+        LIST_FOR_EACH (&LIST_ENTRY(h, struct hub, link)->groups, n)
+            recovery_refill(e, LIST_ENTRY(n, struct group, link));
+    }
+    return OK;
+}
+
+struct slice {
+    struct engine *e;
+    uint64_t last;
+    uint32_t count;
+};
+
+static void found_object(void *arg, uint64_t key)
+{
+    struct slice *s = arg;
+    s->last = key;
+    s->count++;
+    if (!work_find(s->e, WORK_TURN, key))
+        engine_pend(s->e, &(struct unit){.type = UNIT_CHECK, .key = key, .recovered = true});
+}
+
+bool recovery_step(struct engine *e)
+{
+    if (!e->recovering_turns) {
+        if (!e->turns_overflowed || e->ready[WORK_TURN] + e->paused > e->settings->ready_group / 2)
+            return false;
+        e->turns_overflowed = false;
+        e->recovering_turns = true;
+        e->recover_after = 0;
+    }
+    struct slice s = {.e = e, .last = e->recover_after};
+    struct error err = {0};
+    if (store_inbox_objects(e->reader, e->recover_after, SLICE, found_object, &s, &err)) {
+        log_error(LOG_ERROR, "engine: cannot look for ready work", &err);
+        e->recovering_turns = false;
+        return false;
+    }
+    e->recover_after = s.last;
+    if (s.count < SLICE)
+        e->recovering_turns = false;
+    return e->recovering_turns;
+}
+
+struct refill {
+    struct engine *e;
+    struct group *g;
+    uint32_t count;
+    bool full;
+};
+
+static bool found_task(void *arg, const struct store_task *t)
+{
+    struct refill *r = arg;
+    if (!work_find(r->e, WORK_TASK, t->key)) {
+        struct work *w = work_add(r->e, WORK_TASK, t->key, t->object, r->g);
+        if (!w) {
+            r->full = true;
+            return false;
+        }
+        work_make_ready(r->e, w);
+    }
+    r->g->cursor = t->key;
+    r->count++;
+    return true;
+}
+
+void recovery_refill(struct engine *e, struct group *g)
+{
+    if (!g->more_in_store || g->kind != WORK_TASK || g->in_memory > e->settings->ready_group / 2)
+        return;
+    struct refill r = {.e = e, .g = g};
+    struct error err = {0};
+    uint32_t max = (uint32_t)MIN(e->settings->ready_group - g->in_memory + 1, (uint64_t)SLICE * 4);
+    if (store_task_read(e->reader, g->number, g->cursor, max, found_task, &r, &err)) {
+        log_error(LOG_ERROR, "engine: cannot read waiting activities", &err);
+        return;
+    }
+    if (!r.full && r.count < max)
+        g->more_in_store = false;
+}

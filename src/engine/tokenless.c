@@ -1,0 +1,176 @@
+/* tokenless.c - workers that send no completion tokens (Go, Java): which answer belongs to which dispatch (spec 8.2).
+ *
+ * For each instance that is out on such a worker there is a record: the dispatches not answered yet, and a time before
+ * which the next turn stays off token-less streams. Keyed by hub and id, not by object: an instance that replaces
+ * another under its id can still be hit by the old one's answers. Memory only: after a restart every turn that
+ * was ready counts as having been out (struct work.recovered).
+ * Tests: tests/unit/test_tokenless.c
+ */
+#include "engine/internal.h"
+
+#include <stdlib.h>
+
+#include "base/assert.h"
+
+struct dispatch_out {
+    uint64_t connection, execution, row;
+};
+
+struct tokenless {
+    struct hash_node node;
+    struct list_node expiry; /* linked while hold_until is set */
+    uint64_t key;
+    usec_t hold_until; /* monotonic; 0: none */
+    struct dispatch_out *out;
+    uint32_t count, cap;
+};
+
+uint64_t tokenless_key(const struct hub *hub, struct bytes id)
+{
+    return bytes_hash(id) ^ hash_u64((uint64_t)(uintptr_t)hub);
+}
+
+static bool same_key(const struct hash_node *n, const void *key)
+{
+    return CONTAINER_OF(n, struct tokenless, node)->key == *(const uint64_t *)key;
+}
+
+static struct tokenless *find(const struct engine *e, uint64_t key)
+{
+    struct hash_node *n = hashmap_find(&e->tokenless, hash_u64(key), same_key, &key);
+    return n ? CONTAINER_OF(n, struct tokenless, node) : NULL;
+}
+
+static void drop(struct engine *e, struct tokenless *t)
+{
+    hashmap_remove(&e->tokenless, &t->node);
+    if (list_is_linked(&t->expiry))
+        list_remove(&t->expiry);
+    free(t->out);
+    free(t);
+}
+
+static void remove_out(struct tokenless *t, uint32_t i)
+{
+    memmove(&t->out[i], &t->out[i + 1], (t->count - i - 1) * sizeof(*t->out));
+    t->count--;
+}
+
+void tokenless_dispatched(struct engine *e, uint64_t key, uint64_t connection, uint64_t execution,
+                          uint64_t row)
+{
+    struct tokenless *t = find(e, key);
+    if (!t) {
+        t = calloc(1, sizeof(*t));
+        ASSERT(t);
+        t->key = key;
+        hashmap_insert(&e->tokenless, &t->node, hash_u64(key));
+    }
+    if (t->count == t->cap) {
+        t->cap = t->cap ? t->cap * 2 : 2;
+        t->out = realloc(t->out, t->cap * sizeof(*t->out));
+        ASSERT(t->out);
+    }
+    t->out[t->count++] = (struct dispatch_out){connection, execution, row};
+}
+
+bool tokenless_may_dispatch(struct engine *e, uint64_t key, uint64_t connection, usec_t *until)
+{
+    struct tokenless *t = find(e, key);
+    if (!t)
+        return true;
+    if (t->hold_until > e->now) {
+        *until = MIN(*until, t->hold_until);
+        return false;
+    }
+    for (uint32_t i = 0; i < t->count; i++)
+        if (t->out[i].connection == connection)
+            return false;
+    return true;
+}
+
+void tokenless_settled(struct engine *e, uint64_t key, uint64_t execution, uint64_t row)
+{
+    struct tokenless *t = find(e, key);
+    if (!t)
+        return;
+    bool open = false;
+    for (uint32_t i = 0; i < t->count; i++)
+        open = open || (t->out[i].execution == execution && t->out[i].row == row);
+    if (!open && t->count == 0) {
+        drop(e, t);
+    } else if (!t->hold_until) {
+        /* Others still have it: their answers may come, and must not settle the next turn. */
+        t->hold_until = usec_add(e->now, (usec_t)e->settings->tokenless_redelivery);
+        list_push_back(&e->tokenless_expiry, &t->expiry);
+    }
+}
+
+void tokenless_expire(struct engine *e)
+{
+    for (struct list_node *n; (n = list_first(&e->tokenless_expiry));) {
+        struct tokenless *t = LIST_ENTRY(n, struct tokenless, expiry);
+        if (t->hold_until > e->now)
+            return;
+        drop(e, t); /* answers after this are a stated limit */
+    }
+}
+
+usec_t tokenless_next(const struct engine *e)
+{
+    const struct list_node *n = e->tokenless_expiry.head.next;
+    return n == &e->tokenless_expiry.head ? USEC_NEVER
+                                          : LIST_ENTRY(n, struct tokenless, expiry)->hold_until;
+}
+
+void tokenless_free(struct engine *e)
+{
+    HASHMAP_FOR_EACH (&e->tokenless, n)
+        drop(e, CONTAINER_OF(n, struct tokenless, node));
+    hashmap_deinit(&e->tokenless);
+}
+
+/* The rules of spec 8.2, in its order. */
+static bool decide(struct tokenless *t, const struct work *w, const struct object *o,
+                   uint64_t connection)
+{
+    uint64_t execution = o->row.execution, row = o->row.history_rows + 1;
+    bool is_out = w && w->turn.row == row && w->turn.execution == execution;
+    if (!t) /* never sent token-less by this process: the answer to a dispatch before a restart, or nobody's */
+        return w && w->recovered && (w->state != WORK_FLIGHT || w->stream->opts.token_less);
+    for (uint32_t i = 0; i < t->count; i++) {
+        if (t->out[i].connection != connection)
+            continue;
+        bool current = is_out && t->out[i].execution == execution && t->out[i].row == row;
+        remove_out(t, i);
+        return current;
+    }
+    /* From another connection: a proxy may split them, or the worker came back on a new one. */
+    for (uint32_t i = 0; i < t->count; i++) {
+        if (t->out[i].execution != execution || t->out[i].row != row) {
+            remove_out(t, i);
+            return false;
+        }
+    }
+    if (t->count == 0)
+        return false;
+    remove_out(t, 0);
+    return is_out;
+}
+
+bool step_tokenless_answer(struct step *s, struct command *cmd, struct object *o)
+{
+    if (cmd->tokenless == 0) {
+        struct engine *e = s->e;
+        struct hub *hub = hub_by_id(e, o->row.hub);
+        struct tokenless *t = find(e, tokenless_key(hub, o->row.id));
+        struct work *w = work_find(e, WORK_TURN, o->row.key);
+        bool settles = decide(t, w, o, cmd->connection);
+        if (!settles && w && w->state == WORK_PAUSED)
+            work_make_ready(e, w); /* this connection may have it again */
+        if (t && t->count == 0 && !t->hold_until)
+            drop(e, t);
+        cmd->tokenless = settles ? 1 : 2;
+    }
+    return cmd->tokenless == 1;
+}

@@ -1,0 +1,309 @@
+#include "server/executor.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/assert.h"
+#include "base/log.h"
+
+#define CHECKPOINT_AT MIB(4)  /* log size at which a passive checkpoint begins */
+#define LOG_WAIT USEC_PER_SEC /* longest wait for the log to restart, each time */
+#define LOG_COMPLAINS_EVERY (60 * USEC_PER_SEC)
+
+struct executor {
+    struct engine *engine;
+    struct store *store;
+    const struct settings *settings;
+    const struct clock *clock;
+    pthread_t thread, checkpoint_thread;
+    bool is_started, has_checkpointer;
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    struct command *head, **tail;
+    bool is_asleep, is_stopping, is_stopped;
+    _Atomic size_t in_flight, queued_bytes;
+    _Atomic bool is_healthy;
+    _Atomic usec_t batch_begun; /* monotonic; 0: none */
+    usec_t complained;
+
+    struct store_checkpointer *checkpointer;
+    pthread_mutex_t checkpoint_lock;
+    pthread_cond_t checkpoint_wake;
+    bool checkpoint_wanted, checkpoint_stops;
+};
+
+static void cond_init(pthread_cond_t *c)
+{
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(c, &attr);
+    pthread_condattr_destroy(&attr);
+}
+
+static struct timespec after(const struct executor *x, usec_t wait)
+{
+    usec_t until = clock_monotonic(x->clock) + wait;
+    return (struct timespec){.tv_sec = until / USEC_PER_SEC,
+                             .tv_nsec = until % USEC_PER_SEC * 1000};
+}
+
+/* ---- checkpoints ------------------------------------------------------------------------------------------ */
+
+static void *checkpoint_run(void *arg)
+{
+    struct executor *x = arg;
+    pthread_mutex_lock(&x->checkpoint_lock);
+    while (!x->checkpoint_stops) {
+        if (!x->checkpoint_wanted) {
+            pthread_cond_wait(&x->checkpoint_wake, &x->checkpoint_lock);
+            continue;
+        }
+        x->checkpoint_wanted = false;
+        pthread_mutex_unlock(&x->checkpoint_lock);
+        struct error err = {0};
+        if (store_checkpoint(x->checkpointer, &err))
+            log_error(LOG_WARN, "store: checkpoint failed", &err);
+        pthread_mutex_lock(&x->checkpoint_lock);
+    }
+    pthread_mutex_unlock(&x->checkpoint_lock);
+    return NULL;
+}
+
+static void checkpoint_ask(struct executor *x)
+{
+    pthread_mutex_lock(&x->checkpoint_lock);
+    x->checkpoint_wanted = true;
+    pthread_cond_signal(&x->checkpoint_wake);
+    pthread_mutex_unlock(&x->checkpoint_lock);
+}
+
+static void keep_log_bounded(struct executor *x)
+{
+    struct store_stats stats;
+    if (!x->has_checkpointer)
+        return;
+    store_stats(x->store, &stats);
+    if (stats.wal_bytes > CHECKPOINT_AT)
+        checkpoint_ask(x);
+    if (stats.wal_bytes <= x->settings->wal_bytes)
+        return;
+    struct error err = {0};
+    if (store_log_restart(x->store, LOG_WAIT, &err))
+        log_error(LOG_WARN, "store: the log could not be restarted", &err);
+    store_stats(x->store, &stats);
+    usec_t now = clock_monotonic(x->clock);
+    if (stats.wal_bytes > x->settings->wal_bytes && now - x->complained > LOG_COMPLAINS_EVERY) {
+        x->complained = now;
+        LOG(LOG_WARN,
+            "store: a long read keeps the log from restarting; it grows until that read ends",
+            LOG_UINT("wal_bytes", stats.wal_bytes));
+    }
+}
+
+/* ---- the executor ------------------------------------------------------------------------------------------- */
+
+/* Moves the queue to the engine; waits for it when there is nothing to do. False: stop. */
+static bool take_queue(struct executor *x, bool more, size_t *bytes)
+{
+    pthread_mutex_lock(&x->lock);
+    if (!x->head && !more && !x->is_stopping) {
+        usec_t idle = engine_idle_time(x->engine);
+        if (idle > 0) {
+            struct timespec until = after(x, idle);
+            x->is_asleep = true;
+            pthread_cond_timedwait(&x->wake, &x->lock, &until);
+            x->is_asleep = false;
+        }
+    }
+    struct command *all = x->head;
+    x->head = NULL;
+    x->tail = &x->head;
+    bool go_on = !x->is_stopping || all;
+    pthread_mutex_unlock(&x->lock);
+    *bytes = 0;
+    while (all) {
+        struct command *next = all->next;
+        *bytes += all->bytes;
+        engine_submit(x->engine, all);
+        all = next;
+    }
+    return go_on;
+}
+
+static void *executor_run(void *arg)
+{
+    struct executor *x = arg;
+    bool more = true;
+    size_t bytes;
+    while (take_queue(x, more, &bytes)) {
+        atomic_store(&x->batch_begun, clock_monotonic(x->clock));
+        more = engine_run(x->engine);
+        atomic_store(&x->batch_begun, 0);
+        atomic_fetch_sub(&x->queued_bytes, bytes);
+        atomic_store(&x->in_flight, engine_in_flight(x->engine));
+        atomic_store(&x->is_healthy, engine_is_healthy(x->engine));
+        keep_log_bounded(x);
+    }
+    return NULL;
+}
+
+enum err executor_new(const struct executor_options *opts, struct executor **out, struct error *err)
+{
+    struct executor *x = calloc(1, sizeof(*x));
+    ASSERT(x);
+    x->engine = opts->engine;
+    x->store = opts->store;
+    x->settings = opts->settings;
+    x->clock = opts->clock;
+    x->tail = &x->head;
+    pthread_mutex_init(&x->lock, NULL);
+    pthread_mutex_init(&x->checkpoint_lock, NULL);
+    cond_init(&x->wake);
+    cond_init(&x->checkpoint_wake);
+    atomic_store(&x->is_healthy, engine_is_healthy(x->engine));
+    enum err rc = store_checkpointer_open(x->store, &x->checkpointer, err);
+    if (rc) {
+        executor_free(x);
+        return rc;
+    }
+    x->has_checkpointer = x->checkpointer != NULL;
+    *out = x;
+    return OK;
+}
+
+enum err executor_start(struct executor *x, struct error *err)
+{
+    if (pthread_create(&x->thread, NULL, executor_run, x))
+        return error_set(err, ERR_IO, "could not start the executor's thread");
+    x->is_started = true;
+    if (x->has_checkpointer && pthread_create(&x->checkpoint_thread, NULL, checkpoint_run, x)) {
+        x->has_checkpointer = false;
+        return error_set(err, ERR_IO, "could not start the checkpoint thread");
+    }
+    return OK;
+}
+
+void executor_stop(struct executor *x)
+{
+    pthread_mutex_lock(&x->lock);
+    x->is_stopping = true;
+    pthread_cond_signal(&x->wake);
+    pthread_mutex_unlock(&x->lock);
+    if (x->is_started)
+        pthread_join(x->thread, NULL);
+    pthread_mutex_lock(&x->checkpoint_lock);
+    x->checkpoint_stops = true;
+    pthread_cond_signal(&x->checkpoint_wake);
+    pthread_mutex_unlock(&x->checkpoint_lock);
+    if (x->is_started && x->has_checkpointer)
+        pthread_join(x->checkpoint_thread, NULL);
+    pthread_mutex_lock(&x->lock);
+    x->is_stopped = true;
+    struct command *rest = x->head;
+    x->head = NULL;
+    x->tail = &x->head;
+    pthread_mutex_unlock(&x->lock);
+    for (struct command *next; rest; rest = next) { /* came between the last batch and now */
+        next = rest->next;
+        rest->status = error_set(&rest->error, ERR_UNAVAILABLE, "the server is stopping");
+        rest->done(rest);
+    }
+}
+
+void executor_free(struct executor *x)
+{
+    if (!x)
+        return;
+    store_checkpointer_close(x->checkpointer);
+    pthread_cond_destroy(&x->wake);
+    pthread_cond_destroy(&x->checkpoint_wake);
+    pthread_mutex_destroy(&x->lock);
+    pthread_mutex_destroy(&x->checkpoint_lock);
+    free(x);
+}
+
+void executor_post(struct executor *x, struct command *cmd)
+{
+    cmd->next = NULL;
+    pthread_mutex_lock(&x->lock);
+    bool stopped = x->is_stopped;
+    if (!stopped) {
+        atomic_fetch_add(&x->queued_bytes, cmd->bytes);
+        *x->tail = cmd;
+        x->tail = &cmd->next;
+        if (x->is_asleep)
+            pthread_cond_signal(&x->wake);
+    }
+    pthread_mutex_unlock(&x->lock);
+    if (stopped) {
+        cmd->status = error_set(&cmd->error, ERR_UNAVAILABLE, "the server is stopping");
+        cmd->done(cmd);
+    }
+}
+
+/* ---- calls from other threads --------------------------------------------------------------------------------- */
+
+struct call {
+    struct command cmd;
+    void (*fn)(struct engine *e, void *arg);
+    void *arg;
+    pthread_mutex_t lock;
+    pthread_cond_t over;
+    bool is_over;
+};
+
+static void call_done(struct command *cmd)
+{
+    struct call *c = CONTAINER_OF(cmd, struct call, cmd);
+    pthread_mutex_lock(&c->lock);
+    c->is_over = true;
+    pthread_cond_signal(&c->over);
+    pthread_mutex_unlock(&c->lock);
+}
+
+static void call_control(struct engine *e, struct command *cmd)
+{
+    struct call *c = CONTAINER_OF(cmd, struct call, cmd);
+    c->fn(e, c->arg);
+    cmd->done(cmd);
+}
+
+void executor_call(struct executor *x, void (*fn)(struct engine *e, void *arg), void *arg)
+{
+    struct call c = {.fn = fn, .arg = arg};
+    c.cmd.control = call_control;
+    c.cmd.done = call_done;
+    pthread_mutex_init(&c.lock, NULL);
+    pthread_cond_init(&c.over, NULL);
+    executor_post(x, &c.cmd);
+    pthread_mutex_lock(&c.lock);
+    while (!c.is_over)
+        pthread_cond_wait(&c.over, &c.lock);
+    pthread_mutex_unlock(&c.lock);
+    pthread_cond_destroy(&c.over);
+    pthread_mutex_destroy(&c.lock);
+}
+
+size_t executor_in_flight(const struct executor *x)
+{
+    return atomic_load(&x->in_flight);
+}
+
+size_t executor_queued_bytes(const struct executor *x)
+{
+    return atomic_load(&x->queued_bytes);
+}
+
+bool executor_is_healthy(const struct executor *x)
+{
+    return atomic_load(&x->is_healthy);
+}
+
+usec_t executor_batch_age(const struct executor *x)
+{
+    usec_t begun = atomic_load(&x->batch_begun);
+    return begun ? MAX(clock_monotonic(x->clock) - begun, 0) : 0;
+}
