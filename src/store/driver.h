@@ -4,9 +4,9 @@
  * steps, and applies the DDL that schema.h has for it. SQLite is one driver (sqlite.c); PostgreSQL
  * fits with arrays of values and typed result columns.
  *
- * Errors of every function: ERR_UNAVAILABLE, ERR_CORRUPT, ERR_INTERNAL as in store.h. `struct db` is
- * one open database and may be used from any thread once open; a `struct conn` is for one thread at
- * a time.
+ * Errors of every function: ERR_UNAVAILABLE, ERR_CORRUPT, ERR_INTERNAL as in store.h. `struct db`
+ * is one open database and may be used from any thread once open; a `struct conn` is for one thread
+ * at a time.
  */
 #pragma once
 
@@ -77,7 +77,7 @@ struct driver {
     /* A statement without result rows; *changed may be NULL. */
     enum err (*run)(struct conn *c, enum stmt id, const struct value *params, uint64_t *changed,
                     struct error *err);
-    /* A statement with result rows: query, next until !*row, end. One cursor a statement at a time. */
+    /* A statement with result rows: query, next until !*row, end. One cursor a statement. */
     enum err (*query)(struct conn *c, enum stmt id, const struct value *params, struct cursor *out,
                       struct error *err);
     enum err (*next)(struct cursor *cur, struct value *cols, bool *row, struct error *err);

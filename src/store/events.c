@@ -126,6 +126,23 @@ enum err store_inbox_delete(struct store *st, uint64_t object, int64_t from_seq,
                        err);
 }
 
+enum err store_inbox_bounds(struct store_reader *r, uint64_t object, bool *any, int64_t *first,
+                            int64_t *last, struct error *err)
+{
+    CLEANUP(cursor_end) struct cursor cur = {0};
+    struct value c[2];
+    bool row;
+    enum err e = reader_query(r, STMT_INBOX_BOUNDS, (struct value[]){value_int(limit_key(object))},
+                              &cur, err);
+
+    if (e || (e = reader_next(r, &cur, c, &row, err)))
+        return e;
+    *any = row && c[0].type == VALUE_INT && c[1].type == VALUE_INT;
+    *first = *any ? c[0].i : 0;
+    *last = *any ? c[1].i : 0;
+    return OK;
+}
+
 enum err store_inbox_objects(struct store_reader *r, uint64_t after, uint32_t max, store_key_fn *fn,
                              void *arg, struct error *err)
 {

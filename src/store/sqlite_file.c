@@ -156,8 +156,8 @@ static bool has_journal(const struct sqlite_file *f)
 }
 
 /* Migration 1 sets the application_id in the transaction that makes the tables, and the WAL mode
- * comes after it. So a file with another number is not ours; with none and in WAL mode neither; with
- * none and no tables it is empty, or its creation was cut: the schema tells (sqlite.c). */
+ * comes after it. So a file with another number is not ours; with none and in WAL mode neither;
+ * with none and no tables it is empty, or its creation was cut: the schema tells (sqlite.c). */
 static enum err check_header(const struct sqlite_file *f, const uint8_t *header, size_t len,
                              struct error *err)
 {

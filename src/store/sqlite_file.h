@@ -18,8 +18,8 @@ struct sqlite_file {
     bool created; /* the database file did not exist */
 };
 
-/* Finds, locks, creates if need be (mode 0600, no bytes) and looks at the header. ERR_STORE_OPEN with
- * reason and remedy; then nothing is held and nothing was left behind or changed. */
+/* Finds, locks, creates if need be (mode 0600, no bytes) and looks at the header. ERR_STORE_OPEN
+ * with reason and remedy; then nothing is held and nothing was left behind or changed. */
 MUST_CHECK enum err sqlite_file_open(struct bytes path, struct sqlite_file *f, struct error *err);
 /* Gives up the lock and removes PATH.lock; removes a database file that we made and that is still
  * empty. All connections are closed. */

@@ -2,7 +2,7 @@
  *
  * Parameters are `$1`, `$2`, ...; upserts are `INSERT ... ON CONFLICT`; nothing in here is known to
  * one database only. A statement is named by its enum, prepared once a connection at first use.
- * `cols` gives one letter a result column: i integer, t text, b bytes; a capital letter may be NULL.
+ * `cols` gives one letter a result column: i integer, t text, b bytes; capitals may be NULL.
  */
 #pragma once
 
@@ -83,6 +83,8 @@
     S(INBOX_DELETE_MAX, 4, "",      "DELETE FROM inbox WHERE object = $1 AND seq IN "              \
                                     "(SELECT seq FROM inbox WHERE object = $1 AND seq >= $2 "      \
                                     "AND seq <= $3 ORDER BY seq LIMIT $4)")                        \
+    S(INBOX_BOUNDS,     1, "II",    "SELECT (SELECT min(seq) FROM inbox WHERE object = $1), "      \
+                                    "(SELECT max(seq) FROM inbox WHERE object = $1)")              \
     S(INBOX_OBJECTS,    2, "i",     SKIP_SCAN("inbox", "object"))                                  \
     S(TASK_INSERT,      7, "",      "INSERT INTO task (grp, key, object, execution, ref, time, "   \
                                     "payload) VALUES ($1, $2, $3, $4, $5, $6, $7)")                \

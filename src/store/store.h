@@ -76,13 +76,13 @@ MUST_CHECK enum err store_begin(struct store *st, struct error *err);
  * store_reopen(). */
 MUST_CHECK enum err store_commit(struct store *st, struct error *err);
 void store_rollback(struct store *st); /* harmless without a transaction */
-bool store_has_writes(
-    const struct store *st); /* since store_begin(); a commit without any does not flush */
+/* Since store_begin(); a commit without any does not flush. */
+bool store_has_writes(const struct store *st);
 /* One level: a command whose failure must undo only itself. */
 MUST_CHECK enum err store_savepoint(struct store *st, struct error *err);
 MUST_CHECK enum err store_savepoint_release(struct store *st, struct error *err);
-MUST_CHECK enum err store_savepoint_undo(struct store *st,
-                                         struct error *err); /* back to it, and forgets it */
+/* Back to it, and forgets it. */
+MUST_CHECK enum err store_savepoint_undo(struct store *st, struct error *err);
 
 /* A number that is larger than all before, in this store's life; reserved in blocks inside the
  * transaction (gaps happen). A rolled-back transaction does not give them back; those that no
@@ -145,11 +145,11 @@ struct store_object {
     struct bytes execution_id;
     uint64_t history_rows, history_events, history_bytes; /* of this execution */
     usec_t last_started; /* timestamp of the last orchestratorStarted */
-    int64_t
-        inbox_next; /* seq for the next arrival; arrivals grow, front insertions shrink from inbox_first */
+    /* Seq for the next arrival; arrivals grow, front insertions shrink from inbox_first. */
+    int64_t inbox_next;
     int64_t inbox_first; /* lowest seq that may be there */
-    int64_t
-        cut_seq; /* the stored cut of a ready turn (spec 8.2): last seq of it; 0 with cut_time 0: none */
+    /* The stored cut of a ready turn (spec 8.2): last seq of it; 0 with cut_time 0: none. */
+    int64_t cut_seq;
     usec_t cut_time;
     struct bytes custom_status; /* none: absent */
     struct bytes tags;          /* JSON object text; none: no tags */
@@ -209,8 +209,8 @@ struct store_inbox {
     uint64_t execution; /* the execution it is meant for; 0: whichever is current */
     int64_t ref;        /* the kind's (task id, timer id) */
     usec_t time;        /* when it arrived */
-    usec_t
-        ready; /* != 0: this arrival made the turn ready, at that time: the stored cut is this row */
+    /* != 0: this arrival made the turn ready, at that time: the stored cut is this row. */
+    usec_t ready;
     struct bytes event; /* encoded, unframed */
 };
 MUST_CHECK enum err store_inbox_append(struct store *st, const struct store_inbox *m,

@@ -1,8 +1,8 @@
 /* fault_vfs.h - a SQLite VFS for tests: calls that fail on demand, and power cuts.
  *
- * It wraps the default VFS under the name FAULT_VFS. One set of rules for the whole process, guarded
- * by a mutex. For power cuts it remembers, for each file, what was flushed (xSync) and the writes
- * since; a cut keeps the flushed bytes and any subset of the later writes, torn at 512 bytes.
+ * It wraps the default VFS under the name FAULT_VFS. One set of rules for the whole process,
+ * guarded by a mutex. For power cuts it remembers, for each file, what was flushed (xSync) and the
+ * writes since; a cut keeps the flushed bytes and any subset of the later writes, torn at 512 bytes.
  * Creating, renaming and deleting files counts as durable at once.
  */
 #pragma once
@@ -31,8 +31,8 @@ enum fault_op {
 void fault_vfs_register(void); /* once or more */
 void fault_vfs_reset(void);    /* no rules, counts at 0; forgets files */
 
-/* From now on the `nth` call of `op` (1: the next one) gives the SQLite code `rc`; with `lasting` all
- * later ones too, until fault_vfs_heal(). */
+/* From now on the `nth` call of `op` (1: the next one) gives the SQLite code `rc`; with `lasting`
+ * all later ones too, until fault_vfs_heal(). */
 void fault_vfs_fail(enum fault_op op, unsigned nth, int rc, bool lasting);
 /* As a file system that became read-only: no write, and files open read-only. */
 void fault_vfs_read_only(bool on);

@@ -38,8 +38,8 @@ void store_fixture_close(struct store_fixture *f);
 
 void store_fixture_again(struct store_fixture *f); /* closes and opens, where that keeps anything */
 
-/* The whole list on every backend, or on those named by the arguments; each test gets an open fixture
- * of its own as *state. */
+/* The whole list on every backend, or on those named by the arguments; each test gets an open
+ * fixture of its own as *state. */
 int store_fixture_set_up(void **state);
 int store_fixture_tear_down(void **state);
 #define STORE_TEST(fn)                                                                             \

@@ -1,5 +1,5 @@
-/* test_conformance_rows.c - histories, inboxes, tasks, timers, mail, trash, readers and the log: what
- * every backend must do; see test_conformance.c. */
+/* test_conformance_rows.c - histories, inboxes, tasks, timers, mail, trash, readers and the log:
+ * what every backend must do; see test_conformance.c. */
 #include "store_fixture.h"
 
 #include <stdio.h>
@@ -234,6 +234,31 @@ static void inbox_is_deleted_by_range_and_in_steps(void **state)
     OKAY(store_commit(f->st, &err));
     check_inbox(f, 5, INT64_MIN, 100, SIZE_MAX, "");
     check_inbox(f, 4, INT64_MIN, 100, SIZE_MAX, "0=y ");
+}
+
+static void check_bounds(struct store_fixture *f, uint64_t object, bool any, int64_t first,
+                         int64_t last)
+{
+    bool got = !any;
+    int64_t lo = 99, hi = 99;
+
+    OKAY(store_inbox_bounds(f->r, object, &got, &lo, &hi, &err));
+    assert_int_equal(got, any);
+    assert_int_equal(lo, first);
+    assert_int_equal(hi, last);
+}
+
+static void inbox_bounds(void **state)
+{
+    struct store_fixture *f = *state;
+
+    check_bounds(f, 5, false, 0, 0);
+    IN_TXN(f->st, post(f, 5, 3, "x"); post(f, 5, -4, "x"); post(f, 5, 0, "x"); post(f, 4, 100, "x");
+           post(f, 6, INT64_MIN, "x"); post(f, 6, INT64_MAX, "x"));
+    check_bounds(f, 5, true, -4, 3);
+    check_bounds(f, 4, true, 100, 100);
+    check_bounds(f, 6, true, INT64_MIN, INT64_MAX);
+    check_bounds(f, UINT64_MAX, false, 0, 0);
 }
 
 static void log_key(void *arg, uint64_t key)
@@ -692,6 +717,7 @@ int main(int argc, char **argv)
         STORE_TEST(inbox_is_read_in_order_and_in_parts),
         STORE_TEST(inbox_rows_keep_every_column),
         STORE_TEST(inbox_is_deleted_by_range_and_in_steps),
+        STORE_TEST(inbox_bounds),
         STORE_TEST(inbox_objects_are_listed_once_each),
         STORE_TEST(tasks),
         STORE_TEST(timers_are_read_by_due_then_key),

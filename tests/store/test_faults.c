@@ -56,7 +56,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* ---- groups: objects, rows and counts that belong together ------------------------------------ */
+/* ---- groups: objects, rows and counts that belong together ----------------------------------- */
 
 #define GROUP 4      /* objects a transaction */
 #define HISTORY 9000 /* bytes of each: overflow pages */
@@ -201,8 +201,8 @@ static void reopen(struct store_fixture *f)
     f->r = store_reader(f->st);
 }
 
-/* Fails the nth call of one sort while group 1 is written into a store that has group 0. False: there
- * was no such call any more. */
+/* Fails the nth call of one sort while group 1 is written into a store that has group 0. False:
+ * there was no such call any more. */
 static bool one_failure(struct store_fixture *f, size_t fault, unsigned nth)
 {
     struct error e_ = {0};
@@ -251,7 +251,7 @@ static void a_failed_call_undoes_the_whole_transaction(void **state)
     assert_true(total > 30); /* the faults did hit something */
 }
 
-/* ---- one call fails while the log is emptied, while the store is opened ------------------------- */
+/* ---- one call fails while the log is emptied, while the store is opened ---------------------- */
 
 static bool checkpoint_failure(struct store_fixture *f, size_t fault, unsigned nth, bool restart)
 {
@@ -400,7 +400,8 @@ static void a_read_only_file_system_is_survived(void **state)
     check_lasting(*state, read_only);
 }
 
-/* The log keeps its blocks over a restart: what fits into them can be written on a full disk (BL-138). */
+/* The log keeps its blocks over a restart: what fits into them can be written on a full disk
+ * (BL-138). */
 static void a_full_disk_leaves_room_in_the_log(void **state)
 {
     struct store_fixture *f = *state;

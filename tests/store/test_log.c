@@ -1,7 +1,7 @@
 /* test_log.c - the log under load: one writer, readers and a checkpointer on threads of their own.
  *
- * BL-116: nobody sees a busy error. The log stays bounded because the writer waits for it between two
- * transactions; a snapshot that is held lets it grow, and nothing else suffers.
+ * BL-116: nobody sees a busy error. The log stays bounded because the writer waits for it between
+ * two transactions; a snapshot that is held lets it grow, and nothing else suffers.
  */
 #include <pthread.h>
 #include <stdatomic.h>

@@ -438,7 +438,8 @@ static void damage_is_found_when_read_and_hurts_nobody_else(void **state)
     assert_int_equal(bytes, 600);
 }
 
-/* Deleting or replacing by hand what STRICT lets through gives ERR_CORRUPT or nothing, never a crash. */
+/* Deleting or replacing by hand what STRICT lets through gives ERR_CORRUPT or nothing, never a
+ * crash. */
 static void rows_changed_by_hand_are_errors(void **state)
 {
     struct store_fixture *f = *state;

@@ -7,12 +7,18 @@
 #include "store/statements.h"
 #include "store_fixture.h"
 
-/* These list small tables, or are read from the front with a limit; `s` is the skip scan's own row. */
+/* These list small tables, or are read from the front with a limit; `s` is the skip scan's own row.
+ * */
 static const struct {
     const char *statement, *detail;
 } MAY_SCAN[] = {
-    {"HUB_LIST", "SCAN hub"},     {"GROUP_LIST", "SCAN workgroup"}, {"COUNT_LIST", "SCAN count"},
-    {"TRASH_READ", "SCAN trash"}, {"INBOX_OBJECTS", "SCAN s"},      {"TASK_GROUPS", "SCAN s"},
+    {"HUB_LIST", "SCAN hub"},
+    {"GROUP_LIST", "SCAN workgroup"},
+    {"COUNT_LIST", "SCAN count"},
+    {"TRASH_READ", "SCAN trash"},
+    {"INBOX_OBJECTS", "SCAN s"},
+    {"TASK_GROUPS", "SCAN s"},
+    {"INBOX_BOUNDS", "SCAN CONSTANT ROW"},
 };
 
 static bool may_scan(const char *statement, const char *detail)
@@ -100,7 +106,8 @@ static int steps(sqlite3 *db, enum stmt id, const int64_t *params)
     return n;
 }
 
-/* 20,000 rows in each table: what a statement does depends on the rows it gives, not on the others. */
+/* 20,000 rows in each table: what a statement does depends on the rows it gives, not on the others.
+ * */
 static void work_follows_the_rows_asked_for(void **state)
 {
     static const struct {
@@ -111,6 +118,7 @@ static void work_follows_the_rows_asked_for(void **state)
         {STMT_INBOX_OBJECTS, {0, 100}, 300}, /* 4 objects */
         {STMT_INBOX_OBJECTS, {11, 1}, 200},
         {STMT_TASK_GROUPS, {-1, INT64_MAX}, 300},
+        {STMT_INBOX_BOUNDS, {10}, 60},
         {STMT_INBOX_READ, {10, 10000, 5}, 200},
         {STMT_TASK_READ, {12, 10000, 5}, 200},
         {STMT_TASK_GET, {11, 2}, 50},
