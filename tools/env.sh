@@ -3,6 +3,7 @@
 #
 #   PERDURE_ROOT               the checkout
 #   PERDURE                    the server and command, build/perdure, unless set before
+#   PERDURE_ASAN               the same under the sanitizers, built by tests/suites/02-unit.sh
 #   PYTHON                     of .tools/python: durabletask, grpcio, grpcio-tools, h2, pytest
 #   NODE, NPM, NODE_PATH       NODE_PATH lets require() find @microsoft/durabletask-js
 #   GO, GOPATH, GOBIN, ...     GO >= 1.26; modules and programs stay in .tools/go
@@ -17,7 +18,8 @@ if [ -z "${PERDURE_ROOT:-}" ]; then
     fi
 fi
 PERDURE=${PERDURE:-$PERDURE_ROOT/build/perdure}
-export PERDURE_ROOT PERDURE
+PERDURE_ASAN=${PERDURE_ASAN:-$PERDURE_ROOT/build-asan/perdure}
+export PERDURE_ROOT PERDURE PERDURE_ASAN
 
 PYTHON=$PERDURE_ROOT/.tools/python/bin/python
 export PYTHON
