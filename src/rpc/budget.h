@@ -1,0 +1,43 @@
+/* budget.h - room for requests that have not wholly arrived, over all connections of a server.
+ *
+ * Room is claimed by the gRPC length prefix. Claims that do not fit wait, in order of arrival, and
+ * nobody overtakes them. Thread-safe: connections of several threads share one budget.
+ * Tests: tests/unit/test_rpc_budget.c
+ */
+#pragma once
+
+#include <pthread.h>
+
+#include "base/bytes.h"
+#include "base/list.h"
+
+enum claim_state { CLAIM_NONE, CLAIM_WAITING, CLAIM_GRANTED };
+
+struct budget {
+    pthread_mutex_t lock;
+    uint64_t limit, used, held; /* bytes */
+    struct list waiting;        /* of struct budget_claim, oldest first */
+};
+
+/* Embedded in the call; zero-initialised it is CLAIM_NONE. */
+struct budget_claim {
+    struct list_node node;
+    uint64_t bytes;
+    enum claim_state state;  /* written under the lock */
+    void (*wake)(void *arg); /* may be NULL; runs under the lock, from any thread */
+    void *arg;
+};
+
+void budget_init(struct budget *b, uint64_t limit);
+void budget_deinit(struct budget *b);
+/* Claims room; CLAIM_GRANTED at once, or CLAIM_WAITING: then `wake` runs when it is granted. A claim
+ * beyond the whole limit is granted when nothing else is. */
+enum claim_state budget_claim(struct budget *b, struct budget_claim *c, uint64_t bytes);
+/* Takes room without asking (bytes that are in memory already). */
+void budget_force(struct budget *b, struct budget_claim *c, uint64_t bytes);
+enum claim_state budget_state(struct budget *b, const struct budget_claim *c);
+/* Gives the room back, or leaves the queue. Harmless for CLAIM_NONE. */
+void budget_release(struct budget *b, struct budget_claim *c);
+/* Bytes of waiting requests that came within their first window. False: over the limit; nothing was added. */
+bool budget_hold(struct budget *b, uint64_t bytes);
+void budget_unhold(struct budget *b, uint64_t bytes);
