@@ -338,7 +338,7 @@ static void a_store_that_could_not_be_made_is_made_later(void **state)
 
 /* ---- the cause lasts ------------------------------------------------------------------------- */
 
-static void check_lasting(struct store_fixture *f, void (*begin)(void))
+static void check_lasting(struct store_fixture *f, void (*begin)(void), bool empty_log)
 {
     struct store_reader *r = NULL;
     uint64_t groups = 1;
@@ -346,6 +346,8 @@ static void check_lasting(struct store_fixture *f, void (*begin)(void))
     store_fixture_open(f);
     OKAY(store_reader_open(f->st, &r, &err));
     OKAY(write_group(f->st, 0, &err));
+    if (empty_log)
+        OKAY(store_log_restart(f->st, 0, &err));
     begin();
     for (; groups < 2000; groups++) { /* a full disk hits when the log must grow */
         struct error e_;
@@ -387,17 +389,23 @@ static void read_only(void)
 
 static void a_full_disk_is_survived(void **state)
 {
-    check_lasting(*state, disk_full);
+    check_lasting(*state, disk_full, false);
+    assert_int_equal(unlink(((struct store_fixture *)*state)->path), 0);
+    check_lasting(*state, disk_full, true);
 }
 
 static void a_broken_flush_is_survived(void **state)
 {
-    check_lasting(*state, flush_broken);
+    check_lasting(*state, flush_broken, false);
+    assert_int_equal(unlink(((struct store_fixture *)*state)->path), 0);
+    check_lasting(*state, flush_broken, true);
 }
 
 static void a_read_only_file_system_is_survived(void **state)
 {
-    check_lasting(*state, read_only);
+    check_lasting(*state, read_only, false);
+    assert_int_equal(unlink(((struct store_fixture *)*state)->path), 0);
+    check_lasting(*state, read_only, true);
 }
 
 /* The log keeps its blocks over a restart: what fits into them can be written on a full disk
