@@ -3,6 +3,7 @@
  * Allocations are 16-byte aligned, zeroed by arena_zalloc()/arena_new() only, and live until
  * arena_reset() or arena_free(). Blocks double from 1 KiB to 64 KiB; larger requests get a block of
  * their own. Not thread-safe, but may be handed from thread to thread. Out of memory aborts.
+ * Tests: tests/unit/test_arena.c
  */
 #pragma once
 

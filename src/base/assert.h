@@ -2,6 +2,7 @@
  *
  * A failed ASSERT logs the condition with its place and aborts; the server then recovers as from
  * any crash.
+ * Tests: tests/unit/test_log.c
  */
 #pragma once
 

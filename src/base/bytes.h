@@ -2,6 +2,7 @@
  *
  * `ptr == NULL` with `len == 0` is "absent"; a view with a non-NULL `ptr` and `len == 0` is
  * "present and empty". Storing a view means copying what it points to.
+ * Tests: tests/unit/test_bytes.c
  */
 #pragma once
 

@@ -3,6 +3,7 @@
  * `enum err` is returned and must be checked. `struct error *` is last and optional (NULL is fine);
  * it holds the code, errno, file and line of the first failure and one message, to which each
  * caller prepends what it was doing. One table maps codes to gRPC, HTTP and exit statuses.
+ * Tests: tests/unit/test_error.c
  */
 #pragma once
 

@@ -3,6 +3,7 @@
  * Grows by doubling at load 1; never shrinks. Iteration order is unspecified: nothing observable
  * may depend on it. Not thread-safe. Zero-initialise ({0}); hashmap_deinit() frees the table, not
  * the entries.
+ * Tests: tests/unit/test_hashmap.c
  */
 #pragma once
 

@@ -2,6 +2,7 @@
  *
  * Order is the caller's `less`; make it total (break ties by id), so that runs repeat.
  * Not thread-safe. heap_deinit() frees the array, not the entries.
+ * Tests: tests/unit/test_heap.c
  */
 #pragma once
 

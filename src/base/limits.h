@@ -2,6 +2,7 @@
  *
  * One table: `--set KEY=VALUE`, the config file and docs/settings.md are held to it by a test. A
  * struct settings is filled at start and passed to the constructors; it never changes afterwards.
+ * Tests: tests/unit/test_limits.c
  */
 #pragma once
 

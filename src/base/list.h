@@ -1,6 +1,7 @@
 /* list.h - intrusive doubly linked list, circular with a head.
  *
  * A node that is in no list has next == NULL after list_remove() or zero-initialisation.
+ * Tests: tests/unit/test_list.c
  */
 #pragma once
 

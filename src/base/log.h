@@ -3,6 +3,7 @@
  * Process-wide by nature (level, format and sink are set once at start, level again on SIGHUP);
  * thread-safe: a line is one write(). Values with spaces, quotes or control characters are quoted
  * and escaped, so that no payload can forge a line. Never log payloads.
+ * Tests: tests/unit/test_log.c
  */
 #pragma once
 

@@ -1,6 +1,7 @@
 /* mac.h - a short keyed checksum (SipHash-2-4 with 8 bytes, by OpenSSL) for tokens that must not be made up.
  *
  * Not thread-safe: one struct mac per thread.
+ * Tests: tests/unit/test_mac.c
  */
 #pragma once
 

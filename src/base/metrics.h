@@ -4,6 +4,7 @@
  * thread. Label values are fixed at registration (one handle a label set), so nothing a peer sends
  * can grow the set. Rendering walks them in order of registration; families of one name must be
  * registered together.
+ * Tests: tests/unit/test_metrics.c
  */
 #pragma once
 

@@ -2,6 +2,7 @@
  *
  * A table of one function, so that the simulator gives every component its own seeded stream.
  * The only caller of getrandom() is base/prng.c. Not thread-safe: one per thread.
+ * Tests: tests/unit/test_prng.c
  */
 #pragma once
 

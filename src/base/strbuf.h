@@ -2,6 +2,7 @@
  *
  * Zero-initialise it ({0}) or strbuf_init(); free with strbuf_deinit(). `ptr` may be NULL while
  * empty and is not NUL-terminated, but for strbuf_cstr(). Out of memory aborts.
+ * Tests: tests/unit/test_strbuf.c
  */
 #pragma once
 

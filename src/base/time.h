@@ -3,6 +3,7 @@
  * Due times are wall-clock microseconds since 1970 UTC; durations and time-outs are taken on the
  * monotonic clock. The only caller of clock_gettime() is base/clock.c; everything else is given a
  * struct clock.
+ * Tests: tests/unit/test_time.c
  */
 #pragma once
 

@@ -1,4 +1,7 @@
-/* utf8.h - UTF-8 as RFC 3629 has it: no overlong forms, no surrogates, nothing past U+10FFFF. */
+/* utf8.h - UTF-8 as RFC 3629 has it: no overlong forms, no surrogates, nothing past U+10FFFF.
+ *
+ * Tests: tests/unit/test_utf8.c
+ */
 #pragma once
 
 #include "base/bytes.h"
