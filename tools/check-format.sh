@@ -8,4 +8,8 @@ if [ "${1:-}" = --fix ]; then
     git ls-files -z -- '*.c' '*.h' | xargs -0 -r clang-format -i
     exit 0
 fi
-git ls-files -z -- '*.c' '*.h' | xargs -0 -r -n 8 -P "$(nproc)" clang-format --dry-run -Werror
+# One line a file, with its first line that differs.
+git ls-files -z -- '*.c' '*.h' | xargs -0 -r -n 1 -P "$(nproc)" sh -c '
+    clang-format "$1" | cmp -s - "$1" && exit 0
+    echo "$1:$(clang-format "$1" | diff "$1" - | sed -n "1s/[,acd].*//p"): not as make format has it"
+    exit 1' sh

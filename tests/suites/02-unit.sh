@@ -4,17 +4,26 @@
 # timeout: 900
 set -u
 
-log=build-logs/asan.out
+failed=0
 mkdir -p build-logs
-if ! { cmake --preset asan && cmake --build build-asan -j "$JOBS" --target unit_tests perdure; } >"$log" 2>&1; then
-    grep -E "error|FAILED|Error" "$log" | head -n 60
-    tail -n 5 "$log"
-    echo "FAIL asan_build"
-    exit 1
+
+build() { # build TARGET
+    if ! cmake --build build-asan -j "$JOBS" --target "$1" >build-logs/asan.out 2>&1; then
+        grep -E "error|FAILED|Error" build-logs/asan.out | head -n 60
+        tail -n 5 build-logs/asan.out
+        echo "FAIL build_$1"
+        failed=1
+        return 1
+    fi
+    echo "PASS build_$1"
+}
+
+cmake --preset asan >build-logs/asan.out 2>&1 || cat build-logs/asan.out
+build perdure
+if build unit_tests; then
+    rm -f build-logs/unit.xml
+    ctest --preset asan -j "$JOBS" --test-output-size-passed 4000000 \
+        --test-output-size-failed 4000000 --output-junit "$PWD/build-logs/unit.xml" || failed=1
+    echo "JUNIT build-logs/unit.xml"
 fi
-rm -f build-logs/unit.xml
-ctest --preset asan -j "$JOBS" --test-output-size-passed 4000000 \
-    --test-output-size-failed 4000000 --output-junit "$PWD/build-logs/unit.xml"
-status=$?
-echo "JUNIT build-logs/unit.xml"
-exit $status
+exit $failed
