@@ -454,8 +454,6 @@ static void command_answer(struct engine *e, struct unit *u)
         cmd->control(e, cmd);
         return;
     }
-    if (cmd->waiting && u->status == OK)
-        return; /* a waiter has it now */
     cmd->status = u->status;
     if (cmd->settled_with_error && u->status == OK) {
         cmd->status = cmd->error.code;
@@ -470,6 +468,11 @@ static void batch_done(struct engine *e)
     if (e->has_steps) {
         e->stats.batches++;
         e->stats.last_batch_commands = e->units.count;
+    }
+    for (size_t i = 0; i < e->units.count; i++) {
+        struct unit *u = &e->units.items[i];
+        if (u->type == UNIT_COMMAND && u->status == OK && u->cmd->waiting)
+            u->cmd = NULL; /* a waiter's from now on: this very batch may answer it */
     }
     effects_perform(e);
     if (e->waiters.count > 0)
