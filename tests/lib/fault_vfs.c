@@ -79,8 +79,10 @@ static int fault(enum fault_op op)
     return rc;
 }
 
-static void watch(void)
+static void watch(const struct fault_file *f)
 {
+    if (!f->image)
+        return;
     pthread_mutex_lock(&mutex);
     fault_vfs_fn *fn = rules.watch;
     void *arg = rules.watch_arg;
@@ -324,7 +326,7 @@ static int file_write(sqlite3_file *f, const void *data, int n, sqlite3_int64 at
         rc = fault(FAULT_GROW);
     if (rc == SQLITE_OK && (rc = real->pMethods->xWrite(real, data, n, at)) == SQLITE_OK) {
         image_change(of(f)->image, data, (size_t)n, at);
-        watch();
+        watch(of(f));
     }
     return rc;
 }
@@ -347,7 +349,7 @@ static int file_sync(sqlite3_file *f, int flags)
     (void)flags;
     image_sync(of(f)->image, rc == SQLITE_OK);
     if (rc == SQLITE_OK)
-        watch();
+        watch(of(f));
     return rc;
 }
 

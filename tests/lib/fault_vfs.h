@@ -40,7 +40,7 @@ void fault_vfs_heal(void);
 unsigned fault_vfs_fired(void); /* calls that failed since the last fault_vfs_fail() */
 unsigned fault_vfs_calls(enum fault_op op);
 
-/* Called after each write and sync of a file with the number of the call, outside the mutex. */
+/* Called after each write and sync of a recorded file with the number of the call, outside the mutex. */
 typedef void fault_vfs_fn(void *arg, unsigned call);
 void fault_vfs_watch(fault_vfs_fn *fn, void *arg);
 /* Starts or stops to remember writes (for files opened from now on). */
