@@ -195,8 +195,7 @@ void log_event(enum log_level level, const char *event, const struct log_field *
         put_field(&l, &fields[i]);
     finish(&l);
     /* Nobody is left to tell when stderr is gone. */
-    ssize_t written = write(STDERR_FILENO, l.buf, l.len);
-    (void)written;
+    IGNORE_RESULT(write(STDERR_FILENO, l.buf, l.len));
     errno = saved;
 }
 

@@ -14,6 +14,11 @@
 #define PRINTF_LIKE(fmt, args) __attribute__((format(printf, fmt, args)))
 #define CLEANUP(fn) __attribute__((cleanup(fn)))
 #define UNUSED __attribute__((unused))
+/* For a result that the library insists on and nobody needs; a comment says why. */
+#define IGNORE_RESULT(call)                                                                        \
+    do {                                                                                           \
+        __typeof__(call) ignored_ UNUSED = (call);                                                 \
+    } while (0)
 #define LIKELY(x) __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 

@@ -132,7 +132,7 @@ static enum err lock(struct sqlite_file *f, struct error *err)
     char text[32];
     int len = snprintf(text, sizeof(text), "%ld\n", (long)getpid());
     if (ftruncate(f->lock_fd, 0) != 0 || pwrite(f->lock_fd, text, (size_t)len, 0) != len)
-        (void)ftruncate(f->lock_fd, 0);
+        IGNORE_RESULT(ftruncate(f->lock_fd, 0)); /* half a pid would mislead */
     return OK;
 }
 

@@ -125,8 +125,7 @@ static void step_start(struct bench *b, uint64_t i)
         .inbox_next = 1,
     };
     o->execution = o->key;
-    struct error err;
-    if (store_object_find(store_reader(b->st), 1, 1, o->id, &found, &buf, &err) != ERR_NOT_FOUND)
+    if (store_object_find(store_reader(b->st), 1, 1, o->id, &found, &buf, NULL) != ERR_NOT_FOUND)
         abort();
     strbuf_deinit(&buf);
     inbox_append(b, o);
