@@ -63,7 +63,8 @@ struct store_info {
  * ERR_INVALID: the URL or the number of partitions is no good. */
 MUST_CHECK enum err store_open(const struct store_options *opts, struct store **out,
                                struct error *err);
-void store_close(struct store *st); /* rolls back; NULL is fine */
+/* Rolls back; NULL is fine. Close its readers and checkpointers first. */
+void store_close(struct store *st);
 /* After ERR_UNAVAILABLE: rolls back, drops the connections, opens them again and resets the log,
  * keeping the lock. */
 MUST_CHECK enum err store_reopen(struct store *st, struct error *err);
