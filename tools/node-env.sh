@@ -22,6 +22,6 @@ if ! at_least 20 "$have" || ! command -v npm >/dev/null; then
 fi
 mkdir -p "$dir"
 cp "$root/tools/node/package.json" "$root/tools/node/package-lock.json" "$dir"
-(cd "$dir" && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error >&2)
+(cd "$dir" && npm ci --ignore-scripts --no-audit --no-fund --no-update-notifier --loglevel=error >&2)
 NODE_PATH=$dir/node_modules node -e 'require("@microsoft/durabletask-js")'
 stamp_end
