@@ -754,14 +754,14 @@ def test_many_actions_in_one_turn(t):
         id = c.start("o")
         i = w.turn(id=id)
         w.done(i, *[act.task(n, "a", str(n)) for n in range(size)], timeout=60)
-        seen = set()
+        seen, futures = set(), []
         for _ in range(size):
             a = w.task(timeout=30, id=id)
             assert a.input == str(a.task_id) and a.task_id not in seen
             seen.add(a.task_id)
             if size <= 1000:
-                w.stub("CompleteActivityTask").future(
-                    w.activity_response(a, a.input), metadata=w.metadata)
+                futures.append(w.stub("CompleteActivityTask").future(
+                    w.activity_response(a, a.input), metadata=w.metadata))
         assert len(seen) == size
         assert kinds(c.history(id)).count("taskScheduled") == size
         if size > 1000:
@@ -773,6 +773,8 @@ def test_many_actions_in_one_turn(t):
             i = w.turn(id=id)
             resolved += kinds(i.new).count("taskCompleted")
             w.done(i, *([act.complete()] if resolved == size else []))
+        for f in futures:
+            f.result(20)
         check_legal(c.history(id), True)
 
 

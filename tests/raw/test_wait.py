@@ -80,9 +80,6 @@ def test_wait_past_its_deadline(t):
         s = h.call(method, none, timeout="400m", hub=t.hub)
         assert s.status == ("OK", ""), s.status
         assert s.messages == [b""], "exists=false"
-    # grpcio too: the server must answer before its own deadline does.
-    r = c.call("WaitForInstanceCompletion", none, 1.0)
-    assert not r.exists
 
 
 def test_true_now_answers_now(t):
@@ -94,6 +91,7 @@ def test_true_now_answers_now(t):
     make(c, w, "done", COMPLETED)
     assert c.wait("done", 5).output.value == "r"
     assert c.wait_start("done", 5) is not None
+    w.cancel()
     c.start("o", "never")
     c.suspend("never")  # suspended before its start: still waits
     f = waiting(c, "never", "WaitForInstanceStart")
@@ -156,13 +154,14 @@ def test_waiters_belong_to_the_id(t):
 
 
 def test_waits_on_start_survive_replacement(t):
-    c, w = t.pair()
+    c = t.client()
     id = c.start("o", "x")
     f = waiting(c, id, "WaitForInstanceStart")
     time.sleep(0.2)
     c.start("o", id, replaceable=[PENDING, TERMINATED])
     time.sleep(0.3)
     assert not f.done()
+    w = t.worker()
     w.done(w.turn())
     assert f.result(10).exists
 

@@ -2,6 +2,7 @@
 
 import selectors
 import socket
+import struct
 import threading
 
 
@@ -81,13 +82,13 @@ class Proxy:
 
     def cut(self):
         """Resets every connection."""
-        import struct
         with self.lock:
             pairs, self.pairs = self.pairs, []
         for a, b in pairs:
             for s in (a, b):
                 try:
                     s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                    s.shutdown(socket.SHUT_RDWR)  # wakes the thread that reads it
                     s.close()
                 except OSError:
                     pass

@@ -79,7 +79,8 @@ class Server:
             self.host, port = self.target.rsplit(":", 1)
             self.port = int(port)
         self.listen = list(self.grpc)
-        self.http_listen = self.http[0]
+        if self.http != ["off"]:
+            self.http_listen = self.http[0]
         self.expected_down = False
         return self
 

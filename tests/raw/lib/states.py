@@ -13,9 +13,7 @@ LIVE = [PENDING, RUNNING, SUSPENDED]
 def make(c, w, id, status, name="o"):
     """Starts `id` and brings it there by the worker w; gives the state."""
     c.start(name, id)
-    if status == TERMINATED:
-        c.terminate(id, "ended")
-    elif status != PENDING:
+    if status != PENDING:
         item = w.turn(id=id)
         if status in (RUNNING, SUSPENDED):
             w.done(item)

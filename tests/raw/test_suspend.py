@@ -1,0 +1,565 @@
+"""Suspend, resume, terminate (spec 3.6, 3.7, 6.5, 6.6)."""
+
+import time
+
+from lib import actions as act
+from lib.client import expect_error
+from lib.history import check_legal, events_of, raised_inputs
+from lib.proto import (
+    COMPLETED, FAILED, PENDING, RUNNING, SUSPENDED, TERMINATED, kinds, pb, sv,
+)
+from lib.runner import limit
+from lib.server import eventually
+from lib.states import TERMINAL, make
+
+FOUR = ["orchestratorStarted", "executionStarted", "executionTerminated", "executionCompleted"]
+
+
+# checklist: 79
+# reports: BL-051
+def test_suspended_at_once(t):
+    id, c, w, i = t.started()
+    c.suspend(id)
+    assert c.status(id) == "SUSPENDED"
+    # The turn in flight finishes, and its new work is handed out.
+    w.done(i, *[act.task(n, "a") for n in range(5)], act.timer(9, after=0.05))
+    assert c.status(id) == "SUSPENDED"
+    tasks = [w.task() for _ in range(5)]
+    for a in tasks:
+        w.result(a, str(a.task_id))
+    time.sleep(0.3)
+    for n in range(3):
+        c.event(id, "e", str(n))
+    w.none(0.8)
+    c.resume(id)
+    assert c.status(id) == "RUNNING"
+    i = w.turn()
+    names = kinds(i.new)
+    assert names[:2] == ["orchestratorStarted", "executionSuspended"] and names[-1] == "executionResumed"
+    assert names.count("taskCompleted") == 5 and names.count("timerFired") == 1
+    assert raised_inputs(i.new) == ["0", "1", "2"]
+    w.done(i, act.complete())
+    h = check_legal(c.history(id), True)
+    assert kinds(h).count("taskScheduled") == 5
+
+
+# checklist: 80
+def test_suspend_before_the_first_turn(t):
+    c = t.client()
+    id = c.start("o")
+    c.suspend(id)
+    assert c.status(id) == "SUSPENDED"
+    w = t.worker()
+    w.none(0.5)
+    c.resume(id)
+    assert c.status(id) == "PENDING"
+    i = w.turn()
+    assert kinds(i.new) == ["orchestratorStarted", "executionStarted", "executionSuspended",
+                            "executionResumed"]
+    w.done(i, act.complete())
+    c.wait(id)
+
+
+# checklist: 79, 80
+def test_the_turn_in_flight_moves_the_remembered_status(t):
+    """Suspended while the first turn is out: after it the remembered status is RUNNING."""
+    id, c, w, i = t.started()
+    c.suspend(id)
+    w.done(i)
+    assert c.status(id) == "SUSPENDED"
+    c.resume(id)
+    assert c.status(id) == "RUNNING"
+    w.done(w.turn())
+    # One that completes ends it, one that continues as new stays suspended.
+    id, _, _, i = t.started(client=c, worker=w)
+    c.suspend(id)
+    w.done(i, act.complete(result="r"))
+    assert c.wait(id).orchestrationStatus == COMPLETED
+    id, _, _, i = t.started(client=c, worker=w)
+    c.suspend(id)
+    w.done(i, act.again())
+    w.none(0.3)
+    assert c.status(id) == "SUSPENDED" and c.get(id).executionId.value != i.execution
+    c.resume(id)
+    assert c.status(id) == "RUNNING"
+    i = w.turn(id=id)
+    assert kinds(i.new) == ["orchestratorStarted", "executionStarted", "executionSuspended",
+                            "executionResumed"]
+    w.done(i, act.complete())
+
+
+def test_continue_as_new_carries_a_delivered_suspension(t):
+    """Suspended after the suspend event is history: a fresh one follows executionStarted."""
+    id, c, w, i = t.started()
+    w.done(i)
+    c.suspend(id, "why")
+    c.resume(id)
+    i = w.turn()
+    c.suspend(id, "again")
+    w.done(i)
+    # The second suspend is still in the inbox; resume it, have it delivered with another suspend after.
+    c.resume(id)
+    i = w.turn()
+    w.done(i, act.again())
+    i = w.turn()
+    assert kinds(i.new) == ["orchestratorStarted", "executionStarted"]
+    w.done(i, act.complete())
+    check_legal(c.history(id), True)
+
+
+# checklist: 81
+def test_no_ops_and_unknown(t):
+    c, w = t.pair()
+    for status in TERMINAL:
+        id = "x%d" % status
+        make(c, w, id, status)
+        before = c.get(id), c.history(id)
+        c.suspend(id, "r")
+        c.resume(id, "r")
+        assert (c.get(id), c.history(id)) == before
+    make(c, w, "run", RUNNING)
+    c.resume("run", "r")
+    w.none(0.4)
+    assert c.status("run") == "RUNNING"
+    c.suspend("run", "1")
+    c.suspend("run", "2")
+    c.resume("run", "3")
+    c.resume("run", "4")
+    i = w.turn()
+    assert kinds(i.new) == ["orchestratorStarted", "executionSuspended", "executionResumed"]
+    assert i.new[1].executionSuspended.input.value == "1"
+    assert i.new[2].executionResumed.input.value == "3"
+    w.done(i, act.complete())
+    for call in (c.suspend, c.resume):
+        expect_error(lambda: call("nobody"), "NOT_FOUND", "Orchestration instance 'nobody' not found")
+        expect_error(lambda: call(""), "INVALID_ARGUMENT", "instanceId must not be empty")
+
+
+# checklist: 153
+def test_reasons(t):
+    c = t.client()
+    id = c.start("o")
+    reasons = [None, "", "a reason \u00e9"]
+    for r in reasons:
+        c.suspend(id, r)
+        c.resume(id, r)
+    w = t.worker()
+    i = w.turn()
+    for e, r in zip(events_of(i.new, "executionSuspended"), reasons):
+        assert e.HasField("input") == (r is not None) and e.input.value == (r or "")
+    for e, r in zip(events_of(i.new, "executionResumed"), reasons):
+        assert e.HasField("input") == (r is not None) and e.input.value == (r or "")
+    assert kinds(i.new)[2:] == ["executionSuspended", "executionResumed"] * 3
+    w.done(i, act.complete())
+    h = c.history(id)
+    assert [e.HasField("input") for e in events_of(h, "executionSuspended")] == [False, True, True]
+    assert [e.HasField("input") for e in events_of(h, "executionResumed")] == [False, True, True]
+
+
+# checklist: 82
+def test_terminate_a_suspended_one(t):
+    id, c, w, i = t.started()
+    w.done(i)
+    c.event(id, "e", "1")
+    i = w.turn()
+    c.suspend(id)
+    w.done(i)
+    c.event(id, "e", "2")
+    c.terminate(id, "the output")
+    i = w.turn()
+    assert kinds(i.new) == ["orchestratorStarted", "executionTerminated"]
+    assert i.new[1].executionTerminated.input.value == "the output"
+    w.done(i, act.terminated(result="the output"))
+    s = c.wait(id)
+    assert s.orchestrationStatus == TERMINATED and s.output.value == "the output"
+    h = check_legal(c.history(id), True)
+    assert raised_inputs(h) == ["1"], "the rest goes undelivered"
+    w.none(0.3)
+
+
+# checklist: 83
+# reports: BL-053, BL-175
+def test_terminate_the_never_run(t):
+    c = t.client()
+    ids = [c.start("NoSuchOrchestration", input="i") for _ in range(50)]
+    c.suspend(ids[3])
+    c.event(ids[4], "e")
+    for n, id in enumerate(ids):
+        c.terminate(id, None if n == 0 else "out%d" % n)
+        s = c.get(id)
+        assert s.orchestrationStatus == TERMINATED, s
+        assert s.HasField("output") == (n != 0) and (n == 0 or s.output.value == "out%d" % n)
+        assert s.HasField("completedTimestamp")
+    h = c.history(ids[1])
+    assert kinds(h) == FOUR
+    assert h[2].executionTerminated.input.value == "out1"
+    assert h[3].executionCompleted.orchestrationStatus == TERMINATED
+    check_legal(h, True)
+    w = t.worker()
+    w.none(0.4)
+    assert c.purge(ids[0]).deletedInstanceCount == 1
+
+
+# checklist: 84
+# reports: BL-175
+def test_terminate_without_a_worker(t):
+    t.shared(terminate__grace="1s")
+    c, w = t.pair()
+    id = c.start("o")
+    i = w.turn()
+    w.done(i, act.task(1, "a"))
+    w.close()
+    c.terminate(id, "forced")
+    time.sleep(0.3)
+    assert c.status(id) == "RUNNING"
+    s = c.wait(id, 15)
+    assert s.orchestrationStatus == TERMINATED
+    h = check_legal(c.history(id), True)
+    assert kinds(h)[-2:] == ["executionTerminated", "executionCompleted"]
+    assert h[-2].executionTerminated.input.value == "forced"
+    # A stuck worker: its token dies with the grace.
+    w = t.worker()
+    id = c.start("o")
+    i = w.turn()
+    w.done(i)
+    c.event(id)
+    i = w.turn()
+    c.terminate(id, "forced")
+    assert c.wait(id, 15).orchestrationStatus == TERMINATED
+    before = c.get(id)
+    w.done(i, act.complete(result="too late"))
+    assert c.get(id) == before
+    # One whose terminating turn is out counts too.
+    id = c.start("o")
+    w.done(w.turn())
+    c.terminate(id, "x")
+    i = w.turn(id=id)
+    assert c.wait(id, 15).orchestrationStatus == TERMINATED
+    w.done(i, act.terminated())
+
+
+# checklist: 85
+# reports: BL-054
+def test_answers_to_a_termination(t):
+    c, w = t.pair()
+    for what, answer, status, output in (
+        ("continue as new", [act.again()], TERMINATED, "why"),
+        ("nothing", [], TERMINATED, "why"),
+        ("other actions only", [act.send(1, "x", "e")], TERMINATED, "why"),
+        ("completed", [act.complete(result="mine")], COMPLETED, "mine"),
+        ("failed", [act.fail()], FAILED, None),
+        ("terminated", [act.terminated(result="said")], TERMINATED, "said"),
+        ("terminated without result", [act.terminated()], TERMINATED, None),
+    ):
+        id = c.start("o")
+        w.done(w.turn(id=id))
+        c.terminate(id, "why")
+        i = w.turn(id=id)
+        assert kinds(i.new) == ["orchestratorStarted", "executionTerminated"], what
+        w.done(i, *answer)
+        s = c.wait(id)
+        assert s.orchestrationStatus == status, what
+        assert (s.output.value if s.HasField("output") else None) == output, (what, s)
+        check_legal(c.history(id), True)
+    w.none(0.3)
+
+
+def test_what_still_happens_in_a_terminating_turn(t):
+    c, w = t.pair()
+    other = c.start("other")
+    w.done(w.turn())
+    id = c.start("o")
+    w.done(w.turn(id=id))
+    c.terminate(id, "why")
+    w.done(w.turn(id=id), act.task(1, "no"), act.timer(2, after=0.1), act.child(3, "no", "no-kid"),
+           act.send(4, other, "yes"), act.terminated(5))
+    assert c.wait(id).orchestrationStatus == TERMINATED
+    i = w.turn(id=other)
+    assert raised_inputs(i.new) == [""]
+    w.none(0.4)
+    assert c.get("no-kid") is None
+
+
+# reports: BL-176
+def test_queued_activities_of_a_terminated_one(t):
+    """Those in no worker's hands are cancelled; those that run are not given out again."""
+    c = t.client()
+    w = t.worker(act=2)
+    id = c.start("o")
+    w.done(w.turn(), *[act.task(n, "a") for n in range(50)])
+    held = [w.task(), w.task()]
+    c.terminate(id)
+    w.done(w.turn(), act.terminated())
+    c.wait(id)
+    for a in held:
+        w.result(a, "late")
+    w.none(0.5)
+    # After COMPLETED what was scheduled still runs.
+    id = c.start("o")
+    w.done(w.turn(), *[act.task(n, "a") for n in range(5)], act.complete())
+    for _ in range(5):
+        w.result(w.task())
+    # A lost worker's running ones do not come back either.
+    w.close()
+    id = c.start("o")
+    w = t.worker(act=1)
+    w.done(w.turn(), act.task(1, "a"), act.task(2, "a"))
+    w.task()
+    c.terminate(id)
+    w.done(w.turn(), act.terminated())
+    w.close()
+    t.worker().none(0.6)
+
+
+# checklist: 86
+# reports: BL-055
+@limit(90)
+def test_recursive(t):
+    c, w = t.pair()
+
+    def tree(root):
+        """root -> a (failed, with a running child x), b -> g; b's last turn makes a new one."""
+        c.start("o", root)
+        w.done(w.turn(id=root), act.child(1, "k", root + "-a"), act.child(2, "k", root + "-b"))
+        w.done(w.turn(id=root + "-a"), act.child(1, "k", root + "-x"), act.fail(2))
+        w.done(w.turn(id=root + "-b"), act.child(1, "k", root + "-g"))
+        w.done(w.turn(id=root + "-x"))
+        w.done(w.turn(id=root + "-g"))
+        w.done(w.turn(id=root))  # hears of a's failure
+
+    tree("r")
+    c.event("r-b")
+    late = w.turn(id="r-b")
+    c.terminate("r", "all", recursive=True)
+    w.done(late, act.child(2, "k", "r-late"))
+    new = w.turn(id="r-late")
+    done = 0
+    w.done(w.turn(id="r"), act.terminated(result="all"))
+    deadline = time.time() + 20
+    while time.time() < deadline and not all(
+            c.status(x) == "TERMINATED" for x in ("r", "r-b", "r-g", "r-late")):
+        try:
+            i = w.turn(timeout=0.2)
+        except AssertionError:
+            continue
+        assert kinds(i.new) == ["orchestratorStarted", "executionTerminated"], i
+        assert i.new[1].executionTerminated.recurse
+        assert i.new[1].executionTerminated.input.value == "all"
+        w.done(i, act.terminated(result="all"))
+        done += 1
+        if new is not None:
+            w.done(new)
+            new = None
+    assert {x: c.status(x) for x in ("r", "r-b", "r-g", "r-late", "r-a")} == {
+        "r": "TERMINATED", "r-b": "TERMINATED", "r-g": "TERMINATED", "r-late": "TERMINATED",
+        "r-a": "FAILED"}
+    assert c.get("r-g").output.value == "all"
+    # r-a had ended, but r-x below it is a child that nobody ended: the cascade goes by executions
+    # that end now, so it is left alone or ended; never half of it.
+    assert c.status("r-x") in ("RUNNING", "TERMINATED")
+    # Not recursive: children go on.
+    tree("q")
+    c.terminate("q", "only me")
+    w.done(w.turn(id="q"), act.terminated(result="only me"))
+    c.wait("q")
+    w.none(0.4)
+    assert [c.status("q" + x) for x in ("-a", "-b", "-g", "-x")] == [
+        "FAILED", "RUNNING", "RUNNING", "RUNNING"]
+
+
+# checklist: 86
+# reports: BL-055
+def test_recursive_through_a_failed_node(t):
+    """BL-055: a node that failed with a running child below does not stop the cascade."""
+    t.shared(terminate__grace="1s")
+    c, w = t.pair()
+    c.start("o", "root")
+    w.done(w.turn(), act.child(1, "k", "mid"))
+    w.done(w.turn(id="mid"), act.child(1, "k", "low"), act.fail(2))
+    w.done(w.turn(id="low"))
+    w.done(w.turn(id="root"))
+    c.terminate("root", "all", recursive=True)
+    w.done(w.turn(id="root"), act.terminated(result="all"))
+    w.close()
+    eventually(lambda: c.status("low") == "TERMINATED", 10, "the cascade reaches below a failed node")
+
+
+# checklist: 86, 152
+def test_recursive_without_workers(t):
+    """Through any depth, over a restart, by the server alone after the grace time."""
+    s = t.own_server({"terminate.grace": "1s"})
+    c, w = t.pair()
+    c.start("o", "n0")
+    for n in range(4):
+        w.done(w.turn(id="n%d" % n), act.child(1, "k", "n%d" % (n + 1)))
+    w.done(w.turn(id="n4"))
+    w.close()
+    c.terminate("n0", "all", recursive=True)
+    time.sleep(1.2)
+    s.restart()
+    c = t.client()
+    for n in range(5):
+        st = c.wait("n%d" % n, 20)
+        assert st.orchestrationStatus == TERMINATED, n
+    check_legal(c.history("n2"), True)
+
+
+# checklist: 87
+def test_terminate_the_unknown_and_the_ended(t):
+    c, w = t.pair()
+    c.terminate("nobody", "x", recursive=True)
+    assert c.get("nobody") is None
+    for status in TERMINAL:
+        id = "x%d" % status
+        make(c, w, id, status)
+        before = c.get(id), c.history(id)
+        c.terminate(id, "again")
+        assert (c.get(id), c.history(id)) == before
+    expect_error(lambda: c.terminate(""), "INVALID_ARGUMENT", "instanceId must not be empty")
+    # A second one while one is pending: nothing.
+    id = c.start("o")
+    i = w.turn()
+    w.done(i)
+    c.event(id)
+    i = w.turn()
+    c.terminate(id, "first")
+    c.terminate(id, "second")
+    w.done(i)
+    i = w.turn()
+    assert i.new[1].executionTerminated.input.value == "first"
+    w.done(i, act.terminated(result="first"))
+    w.none(0.3)
+    assert kinds(c.history(id)).count("executionTerminated") == 1
+
+
+# checklist: 151
+def test_a_termination_comes_alone(t):
+    c, w = t.pair()
+    for n in range(30):
+        id = c.start("o")
+        w.done(w.turn(id=id), act.timer(1, at=pb.Timestamp(seconds=1)))
+        for k in range(3):
+            c.event(id, "e", str(k))
+        c.terminate(id, "t")
+        c.event(id, "e", "after")
+        while True:
+            i = w.turn(id=id)
+            if "executionTerminated" in kinds(i.new):
+                assert kinds(i.new) == ["orchestratorStarted", "executionTerminated"]
+                w.done(i, act.terminated(result="t"))
+                break
+            w.done(i)
+        assert c.wait(id).orchestrationStatus == TERMINATED
+        assert "after" not in raised_inputs(check_legal(c.history(id), True))
+
+
+# checklist: 152
+def test_first_turn_lost_then_terminate(t):
+    id, c, w, i = t.started()
+    w.close()
+    eventually(lambda: not workers_hold(t, c, id), 10)
+    c.terminate(id, "gone")
+    s = c.wait(id, 5)
+    assert s.orchestrationStatus == TERMINATED and s.output.value == "gone"
+    assert kinds(c.history(id)) == FOUR
+    # With the first turn still out it is the worker's to answer.
+    id, c, w, i = t.started()
+    c.terminate(id, "wait")
+    time.sleep(0.3)
+    assert c.status(id) == "PENDING"
+    w.done(i)
+    i = w.turn()
+    assert kinds(i.new) == ["orchestratorStarted", "executionTerminated"]
+    w.done(i, act.terminated(result="wait"))
+    assert c.wait(id).output.value == "wait"
+
+
+def workers_hold(t, c, id):
+    """Whether the item is still with the worker that went: another one would get it."""
+    probe = t.worker()
+    try:
+        item = probe.turn(timeout=1)
+    except AssertionError:
+        return True
+    finally:
+        probe.close()
+    time.sleep(0.3)  # the probe is gone as well
+    return item.id != id
+
+
+def test_terminate_action(t):
+    """terminateOrchestration: as the RPC, on another instance or the own one."""
+    c, w = t.pair()
+    make(c, w, "victim", RUNNING)
+    make(c, w, "done", COMPLETED)
+    id = c.start("o")
+    w.done(w.turn(), act.terminate(1, "victim", "by action"), act.terminate(2, "nobody"),
+           act.terminate(3, "done", "x"))
+    v = w.turn(id="victim")
+    assert v.new[1].executionTerminated.input.value == "by action"
+    w.done(v, act.terminated(result="by action"))
+    assert c.wait("victim").output.value == "by action"
+    assert c.get("done").output.value == "r"
+    assert kinds(c.history(id)) == ["orchestratorStarted", "executionStarted"], "no history event"
+    c.event(id)
+    w.done(w.turn(id=id), act.terminate(4, id, "self"))
+    i = w.turn(id=id)
+    assert kinds(i.new) == ["orchestratorStarted", "executionTerminated"]
+    w.done(i, act.terminated(result="self"))
+    assert c.wait(id).output.value == "self"
+    # One that never ran: at once.
+    w.cancel()
+    c.start("never", "v2")
+    c.start("o", "killer")
+    w2 = t.worker()
+    got = {}
+    for _ in range(2):
+        i = w2.turn()
+        got[i.id] = i
+    w2.done(got["killer"], act.terminate(1, "v2", "now"), act.complete())
+    c.wait("killer")
+
+
+# reports: BL-052
+@limit(90)
+def test_terminate_against_a_firing_timer(t):
+    c = t.client()
+
+    def loop(i):
+        if "executionTerminated" in kinds(i.new):
+            return [act.terminated(result=events_of(i.new, "executionTerminated")[0].input.value)]
+        if "timerFired" in kinds(i.new):
+            return [act.again()]
+        return [act.timer(1, after=0.3)]
+
+    a = t.auto({"o": loop})
+    ids = [c.start("o") for _ in range(100)]
+    time.sleep(0.2)
+    for n, id in enumerate(ids):
+        c.terminate(id, "t")
+        time.sleep(0.002)
+    for id in ids:
+        s = c.wait(id, 20)
+        assert s.orchestrationStatus == TERMINATED
+    a.check()
+
+
+# reports: BL-066, BL-175
+def test_terminate_with_a_large_history(t):
+    c = t.client()
+    w = t.worker(check=False)
+    id = c.start("o")
+    w.done(w.turn())
+    for n in range(30):
+        c.event(id, "e", "x" * (1 << 20))
+        w.done(w.turn(timeout=30))
+    w.close()
+    before = t.server.rss()
+    c.terminate(id, "big")
+    assert t.server.rss() - before < 10 << 20
+    w = t.worker(check=False)
+    i = w.turn(timeout=30)
+    assert kinds(i.new) == ["orchestratorStarted", "executionTerminated"]
+    w.done(i, act.terminated(result="big"))
+    assert c.wait(id).orchestrationStatus == TERMINATED
+    assert c.purge(id).deletedInstanceCount == 1
