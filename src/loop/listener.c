@@ -305,6 +305,14 @@ void loop_listener_free(struct loop_listener *ln)
     free(ln);
 }
 
+size_t loop_listener_lend(struct loop_listener *ln, int *fds, size_t max)
+{
+    set_accepting(ln, false);
+    for (size_t i = 0; i < MIN(ln->count, max); i++)
+        fds[i] = ln->fds[i];
+    return MIN(ln->count, max);
+}
+
 void loop_listener_address(const struct loop_listener *ln, struct strbuf *out)
 {
     const struct loop_address *a = &ln->address;

@@ -81,7 +81,9 @@ void loop_listener_free(struct loop_listener *l); /* closes; removes a Unix sock
 void loop_listener_address(const struct loop_listener *l, struct strbuf *out);
 MUST_CHECK enum err loop_address_check(struct bytes address,
                                        struct error *err); /* ERR_INVALID: it does not parse */
-bool loop_address_is_loopback(struct bytes address);       /* unix: counts; unparsable: false */
+/* Stops accepting here and lends the listening descriptors (they stay the listener's), for a server that accepts by itself. Returns how many. */
+size_t loop_listener_lend(struct loop_listener *l, int *fds, size_t max);
+bool loop_address_is_loopback(struct bytes address); /* unix: counts; unparsable: false */
 /* Starts to connect; fn gets the connected fd (>= 0) or -1 with the error. Tries every address of the name. */
 void loop_connect(struct loop *l, struct bytes address, usec_t timeout,
                   void (*fn)(void *arg, int fd, const struct error *err), void *arg);

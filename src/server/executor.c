@@ -10,6 +10,7 @@
 
 #define CHECKPOINT_AT MIB(4)  /* log size at which a passive checkpoint begins */
 #define LOG_WAIT USEC_PER_SEC /* longest wait for the log to restart, each time */
+#define PUBLISH_EVERY (50 * USEC_PER_MSEC)
 #define LOG_COMPLAINS_EVERY (60 * USEC_PER_SEC)
 
 struct executor {
@@ -27,6 +28,9 @@ struct executor {
     _Atomic bool is_healthy;
     _Atomic usec_t batch_begun; /* monotonic; 0: none */
     usec_t complained;
+    void (*publish)(void *arg, struct engine *e);
+    void *publish_arg;
+    usec_t published;
 
     struct store_checkpointer *checkpointer;
     pthread_mutex_t checkpoint_lock;
@@ -133,6 +137,21 @@ static bool take_queue(struct executor *x, bool more, size_t *bytes)
     return go_on;
 }
 
+static void publish(struct executor *x, bool sleeps_next)
+{
+    usec_t now = clock_monotonic(x->clock);
+    if (!x->publish || (!sleeps_next && now - x->published < PUBLISH_EVERY))
+        return;
+    x->publish(x->publish_arg, x->engine);
+    x->published = now;
+}
+
+void executor_on_publish(struct executor *x, void (*fn)(void *arg, struct engine *e), void *arg)
+{
+    x->publish = fn;
+    x->publish_arg = arg;
+}
+
 static void *executor_run(void *arg)
 {
     struct executor *x = arg;
@@ -146,6 +165,7 @@ static void *executor_run(void *arg)
         atomic_store(&x->in_flight, engine_in_flight(x->engine));
         atomic_store(&x->is_healthy, engine_is_healthy(x->engine));
         keep_log_bounded(x);
+        publish(x, false);
     }
     return NULL;
 }

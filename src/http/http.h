@@ -1,0 +1,26 @@
+/* http.h - the HTTP/1.1 side: /healthz, /readyz, /metrics; libevent's evhttp on one loop.
+ *
+ * Made before its loop runs and freed after it stopped.
+ * Tests: tests/cli/
+ */
+#pragma once
+
+#include "base/metrics.h"
+#include "loop/loop.h"
+
+struct http;
+
+struct http_options {
+    struct loop *loop;
+    struct metrics *metrics;
+    /* OK, or why not: shown by /readyz. On the loop's thread. */
+    enum err (*ready)(void *arg, struct error *err);
+    void *arg;
+};
+
+struct http *http_new(const struct http_options *opts);
+void http_free(struct http *h); /* NULL is fine */
+/* Errors as loop_listener_new(). */
+MUST_CHECK enum err http_listen(struct http *h, struct bytes address, struct error *err);
+/* Appends the addresses as given with real ports, separated by commas. */
+void http_addresses(const struct http *h, struct strbuf *out);

@@ -1,0 +1,413 @@
+#include "server/serve.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/statvfs.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/assert.h"
+#include "http/http.h"
+#include "rpc/health.h"
+#include "server/admin.h"
+#include "server/config.h"
+#include "server/grpc_listener.h"
+#include "server/host.h"
+#include "server/observe.h"
+
+#define LOOPS_MAX 64
+#define DISK_LOOK_EVERY USEC_PER_SEC
+#define DRAIN_LOOK_EVERY (20 * USEC_PER_MSEC)
+#define DRAIN_GRACE                                                                                \
+    (5 * USEC_PER_SEC) /* for the last answers to be read, after streams have ended */
+
+const char SERVE_HELP[] =
+    "usage: perdure serve [FLAG]...\n"
+    "\n"
+    "  --store URL           sqlite:PATH (default sqlite:perdure.db) or memory\n"
+    "  --listen ADDR         gRPC; repeatable; HOST:PORT, [v6]:PORT, unix:PATH (default "
+    "localhost:4001, localhost:34186)\n"
+    "  --http ADDR|off       /healthz /readyz /metrics (default localhost:4002, localhost:34181)\n"
+    "  --config FILE         `key = value` lines; flags win over environment, environment over "
+    "file\n"
+    "  --set KEY=VALUE       a setting (docs/settings.md)\n"
+    "  --insecure[=plaintext|=anonymous]  listen beyond loopback without encryption and "
+    "authentication\n"
+    "  --log-level L         debug, info, warn, error (default info)\n"
+    "  --log-format F        text, json (default text)\n"
+    "\n"
+    "Environment: PERDURE_STORE, PERDURE_LISTEN, PERDURE_HTTP, PERDURE_CONFIG.\n";
+
+struct server {
+    struct config config;
+    struct prng prng;
+    struct store *store;
+    struct engine *engine;
+    struct executor *executor;
+    struct host host;
+    struct dt_service *service;
+    struct admin *admin;
+    struct observe *observe;
+    struct metrics *metrics;
+    struct rpc_server *rpc;
+    struct health *health;
+    struct loop *loops[LOOPS_MAX];
+    pthread_t threads[LOOPS_MAX];
+    size_t loop_count, running;
+    struct grpc_front *front;
+    struct http *http;
+    char *disk_path; /* of the store's file; NULL: memory */
+};
+
+static const struct object_kind *const KINDS[] = {&ORCHESTRATION, NULL};
+
+static int fail(const struct error *err)
+{
+    fprintf(stderr, "perdure: %s\n", err->msg);
+    return err_exit_status(err->code);
+}
+
+static const char *environment(const char *name)
+{
+    return getenv(name);
+}
+
+/* ---- systemd ------------------------------------------------------------------------------------------- */
+
+/* sd_notify(3): one datagram to NOTIFY_SOCKET; '@' is an abstract socket. */
+static void notify(const char *state)
+{
+    const char *path = getenv("NOTIFY_SOCKET");
+    struct sockaddr_un sa = {.sun_family = AF_UNIX};
+    if (!path || (path[0] != '/' && path[0] != '@') || strlen(path) >= sizeof(sa.sun_path))
+        return;
+    memcpy(sa.sun_path, path, strlen(path));
+    socklen_t len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(path));
+    if (path[0] == '@')
+        sa.sun_path[0] = 0;
+    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return;
+    (void)sendto(fd, state, strlen(state), MSG_NOSIGNAL, (struct sockaddr *)&sa,
+                 len); /* nobody there is fine */
+    close(fd);
+}
+
+/* ---- pieces ---------------------------------------------------------------------------------------------- */
+
+static void raise_file_limit(void)
+{
+    struct rlimit lim;
+    if (getrlimit(RLIMIT_NOFILE, &lim) == 0 && lim.rlim_cur < lim.rlim_max) {
+        lim.rlim_cur = lim.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE,
+                        &lim); /* the soft limit then stays: connections are refused earlier */
+    }
+}
+
+static enum err open_store(struct server *s, struct error *err)
+{
+    struct store_options so = {
+        .url = s->config.store,
+        .settings = &s->config.settings,
+        .clock = clock_system(),
+        .prng = &s->prng,
+    };
+    if (bytes_starts_with(s->config.store, BYTES_LIT("sqlite:")))
+        s->disk_path = strndup((const char *)s->config.store.ptr + 7, s->config.store.len - 7);
+    return store_open(&so, &s->store, err);
+}
+
+static enum err make_executor(struct server *s, struct error *err)
+{
+    struct engine_options eo = {
+        .store = s->store,
+        .settings = &s->config.settings,
+        .clock = clock_system(),
+        .prng = &s->prng,
+        .kinds = KINDS,
+        .front = &ORCHESTRATION,
+    };
+    s->engine = engine_new(&eo);
+    struct executor_options xo = {s->engine, s->store, &s->config.settings, clock_system()};
+    return executor_new(&xo, &s->executor, err);
+}
+
+static enum err is_ready(void *arg, struct error *err)
+{
+    struct server *s = arg;
+    if (atomic_load(&s->host.is_draining))
+        return error_set(err, ERR_UNAVAILABLE, "draining: the server is stopping");
+    if (!executor_is_healthy(s->executor))
+        return error_set(err, ERR_UNAVAILABLE, "the store cannot commit; the log says why");
+    return OK;
+}
+
+static void make_services(struct server *s)
+{
+    host_init(&s->host, s->executor, &s->config.settings);
+    struct dt_host dt = host_for_service(&s->host);
+    s->service = dt_service_new(&dt, &s->config.settings);
+    s->metrics = metrics_new();
+    s->observe = observe_new(s->metrics, s->store);
+    struct rpc_server_options ro = {
+        .settings = &s->config.settings,
+        .on_finish = observe_call,
+        .arg = s->observe,
+    };
+    s->rpc = rpc_server_new(&ro);
+    dt_service_register(s->service, s->rpc);
+    s->health = health_new();
+    health_add_service(s->health, "TaskHubSidecarService");
+    health_register(s->health, s->rpc);
+    health_set(s->health, true);
+    s->admin = admin_new(&s->host, s->store, s->config.store);
+    admin_register(s->admin, s->rpc);
+    engine_on_commit(s->engine, observe_commit, s->observe);
+    executor_on_publish(s->executor, observe_publish, s->observe);
+}
+
+static enum err make_loops(struct server *s, struct error *err)
+{
+    size_t n = (size_t)s->config.settings.loop_threads;
+    for (; s->loop_count < n; s->loop_count++) {
+        enum err rc = loop_new(&s->loops[s->loop_count], err);
+        if (rc)
+            return rc;
+    }
+    return OK;
+}
+
+static enum err listen_all(struct server *s, struct error *err)
+{
+    struct grpc_front_options fo = {
+        .loops = s->loops,
+        .loop_count = s->loop_count,
+        .server = s->rpc,
+        .settings = &s->config.settings,
+        .opened = host_connection_opened,
+    };
+    s->front = grpc_front_new(&fo);
+    observe_front(s->observe, s->front);
+    admin_front(s->admin, s->front);
+    for (size_t i = 0; i < s->config.listen.count; i++) {
+        enum err rc = grpc_front_listen(s->front, s->config.listen.items[i], err);
+        if (rc)
+            return rc;
+    }
+    if (s->config.http_off)
+        return OK;
+    struct http_options ho = {
+        .loop = s->loops[0], .metrics = s->metrics, .ready = is_ready, .arg = s};
+    s->http = http_new(&ho);
+    for (size_t i = 0; i < s->config.http.count; i++) {
+        enum err rc = http_listen(s->http, s->config.http.items[i], err);
+        if (rc)
+            return rc;
+    }
+    return OK;
+}
+
+static void *loop_thread(void *arg)
+{
+    loop_run(arg);
+    return NULL;
+}
+
+static enum err start_threads(struct server *s, struct error *err)
+{
+    enum err rc = executor_start(s->executor, err);
+    if (rc)
+        return rc;
+    for (; s->running < s->loop_count; s->running++)
+        if (pthread_create(&s->threads[s->running], NULL, loop_thread, s->loops[s->running]))
+            return error_set(err, ERR_IO, "could not start an event-loop thread");
+    return OK;
+}
+
+/* ---- while it serves ------------------------------------------------------------------------------------------ */
+
+static void look_at_disk(struct server *s)
+{
+    struct statvfs v;
+    char dir[4096];
+    if (!s->disk_path || strlen(s->disk_path) >= sizeof(dir))
+        return;
+    memcpy(dir, s->disk_path, strlen(s->disk_path) + 1);
+    char *slash = strrchr(dir, '/');
+    if (slash)
+        slash[slash == dir ? 1 : 0] = 0;
+    else
+        memcpy(dir, ".", 2);
+    if (statvfs(dir, &v) == 0)
+        atomic_store(&s->host.disk_free, (uint64_t)v.f_bavail * v.f_frsize);
+}
+
+static void print_ready(struct server *s)
+{
+    struct strbuf line = {0};
+    strbuf_appendf(&line, "perdure ready pid=%ld grpc=", (long)getpid());
+    grpc_front_addresses(s->front, &line);
+    strbuf_append_str(&line, " http=");
+    if (s->http)
+        http_addresses(s->http, &line);
+    else
+        strbuf_append_str(&line, "off");
+    strbuf_appendf(&line, " store=%.*s version=%s\n", BYTES_FMT(s->config.store), PERDURE_VERSION);
+    fwrite(line.ptr, 1, line.len, stdout);
+    fflush(stdout);
+    strbuf_deinit(&line);
+}
+
+/* Waits for one of the blocked signals, at most `wait`; 0: none came. */
+static int next_signal(const sigset_t *set, usec_t wait)
+{
+    struct timespec ts = {.tv_sec = wait / USEC_PER_SEC, .tv_nsec = wait % USEC_PER_SEC * 1000};
+    int sig = sigtimedwait(set, NULL, &ts);
+    return sig > 0 ? sig : 0;
+}
+
+static void reread_log_level(struct server *s, int argc, char *const *args)
+{
+    struct error err = {0};
+    enum log_level level;
+    if (config_log_level(argc, args, environment, &level, &err)) {
+        log_error(LOG_ERROR, "serve: the configuration was not reread", &err);
+        return;
+    }
+    log_setup(level, s->config.log_format);
+    LOG(LOG_INFO, "serve: log level reread");
+}
+
+static void drain_begin(struct engine *e, void *arg)
+{
+    (void)arg;
+    engine_drain(e);
+}
+
+static void drain_end(struct engine *e, void *arg)
+{
+    (void)arg;
+    engine_drain_end(e);
+}
+
+static void exit_at_once(void)
+{
+    LOG(LOG_WARN, "serve: a second signal came, leaving at once; nothing acknowledged is lost");
+    _exit(0);
+}
+
+/* Spec 8.7. */
+static void drain(struct server *s, const sigset_t *set)
+{
+    const struct clock *clock = clock_system();
+    LOG(LOG_INFO, "serve: draining", LOG_UINT("in_flight", executor_in_flight(s->executor)));
+    notify("STOPPING=1");
+    atomic_store(&s->host.is_draining, true);
+    health_set(s->health, false);
+    executor_call(s->executor, drain_begin, NULL);
+    usec_t end = usec_add(clock_monotonic(clock), (usec_t)s->config.settings.drain_time);
+    while (executor_in_flight(s->executor) > 0 && clock_monotonic(clock) < end)
+        if (next_signal(set, DRAIN_LOOK_EVERY) > 0)
+            exit_at_once();
+    grpc_front_stop_listening(s->front);
+    grpc_front_shutdown(s->front);
+    executor_call(s->executor, drain_end, NULL);
+    end = usec_add(clock_monotonic(clock), DRAIN_GRACE);
+    while (grpc_front_connections(s->front) > 0 && clock_monotonic(clock) < end)
+        if (next_signal(set, DRAIN_LOOK_EVERY) > 0)
+            exit_at_once();
+}
+
+static void serve_until_signal(struct server *s, const sigset_t *set, int argc, char *const *args)
+{
+    for (;;) {
+        look_at_disk(s);
+        int sig = next_signal(set, DISK_LOOK_EVERY);
+        if (sig == SIGHUP)
+            reread_log_level(s, argc, args);
+        else if (sig > 0)
+            return;
+    }
+}
+
+/* ---- start and end ------------------------------------------------------------------------------------------------- */
+
+static void stop(struct server *s)
+{
+    if (s->executor)
+        executor_stop(s->executor);
+    for (size_t i = 0; i < s->running; i++)
+        loop_stop(s->loops[i]);
+    for (size_t i = 0; i < s->running; i++)
+        pthread_join(s->threads[i], NULL);
+    http_free(s->http);
+    grpc_front_free(s->front);
+    engine_free(s->engine);
+    for (size_t i = 0; i < s->loop_count; i++)
+        loop_free(s->loops[i]);
+    executor_free(s->executor);
+    rpc_server_free(s->rpc);
+    health_free(s->health);
+    admin_free(s->admin);
+    dt_service_free(s->service);
+    observe_free(s->observe);
+    metrics_free(s->metrics);
+    store_close(s->store);
+    free(s->disk_path);
+    config_deinit(&s->config);
+}
+
+static enum err start(struct server *s, struct error *err)
+{
+    enum err rc;
+    raise_file_limit();
+    if ((rc = open_store(s, err)) || (rc = make_executor(s, err)))
+        return rc;
+    make_services(s);
+    if ((rc = make_loops(s, err)) || (rc = listen_all(s, err)))
+        return rc;
+    return start_threads(s, err);
+}
+
+int serve(int argc, char *const *args)
+{
+    struct server *s = calloc(1, sizeof(*s));
+    ASSERT(s);
+    struct error err = {0};
+    sigset_t set;
+    if (config_read(&s->config, argc, args, environment, &err) ||
+        config_check_exposure(&s->config, &err)) {
+        config_deinit(&s->config);
+        free(s);
+        return fail(&err);
+    }
+    log_setup(s->config.log_level, s->config.log_format);
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGHUP);
+    pthread_sigmask(SIG_BLOCK, &set, NULL); /* for every thread: this one waits for them */
+    signal(SIGPIPE, SIG_IGN);
+    prng_seed_system(&s->prng);
+    int status = 0;
+    if (start(s, &err)) {
+        status = fail(&err);
+    } else {
+        if (config_is_exposed(&s->config))
+            LOG(LOG_WARN, "serve: listening beyond loopback with plaintext and without "
+                          "authentication (--insecure)");
+        print_ready(s);
+        notify("READY=1");
+        serve_until_signal(s, &set, argc, args);
+        drain(s, &set);
+    }
+    stop(s);
+    free(s);
+    return status;
+}
