@@ -169,7 +169,7 @@ def test_failure(hub):
         return "no failure"
 
     state = hub.run(catches, silent)
-    assert state.get_output() == ["ValueError", ""]
+    assert state.get_output() == ["builtins.ValueError", ""]
     assert len(of_kind(hub.history(state.instance_id), "TaskFailed")) == 1
 
 
