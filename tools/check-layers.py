@@ -93,7 +93,7 @@ def check_source(name, text, exists):
     own = name[len("src/"):-len(".c")] + ".h"
     if name.endswith(".c") and exists(own):
         first = next((line for line in lines if re.match(r"\s*#\s*include\b", line)), "")
-        if f'"{own}"' not in first:
+        if f'"{own}"' not in first and f'"{folder}/internal.h"' not in first:
             yield 1, f'include "{own}" first, so that it compiles alone'
     if name.endswith(".h") and not re.search(r"^#pragma once$", text, re.MULTILINE):
         yield 1, "a header needs #pragma once"

@@ -7,7 +7,7 @@ failed=0
 
 mkdir -p build-logs/fuzz
 if ! { cmake --preset fuzz && cmake --build build-fuzz -j "$JOBS" --target unit_tests; } >build-logs/fuzz.out 2>&1; then
-    grep -E "error|FAILED|Error" build-logs/fuzz.out | head -n 60
+    grep -E "^FAILED:|error:|Error|undefined reference" build-logs/fuzz.out | head -n 60
     echo "FAIL fuzz_build"
     exit 1
 fi

@@ -10,7 +10,7 @@ if cmake --preset release >"$log" 2>&1 &&
     cmake --build build -j "$JOBS" --target perdure test_programs >>"$log" 2>&1; then
     echo "PASS release"
 else
-    grep -E "error|FAILED|Error" "$log" | head -n 60
+    grep -E "^FAILED:|error:|Error|undefined reference" "$log" | head -n 60
     tail -n 5 "$log"
     echo "FAIL release"
     exit 1

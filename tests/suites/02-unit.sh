@@ -9,7 +9,7 @@ mkdir -p build-logs
 
 build() { # build TARGET
     if ! cmake --build build-asan -j "$JOBS" --target "$1" >build-logs/asan.out 2>&1; then
-        grep -E "error|FAILED|Error" build-logs/asan.out | head -n 60
+        grep -E "^FAILED:|error:|Error|undefined reference" build-logs/asan.out | head -n 60
         tail -n 5 build-logs/asan.out
         echo "FAIL build_$1"
         failed=1

@@ -14,7 +14,7 @@ log=build-logs/tsan.out
 mkdir -p build-logs
 # shellcheck disable=SC2046 # a list of words
 if ! { cmake --preset tsan && cmake --build build-tsan -j "$JOBS" --target $(echo "$names" | tr / _); } >"$log" 2>&1; then
-    grep -E "error|FAILED|Error" "$log" | head -n 60
+    grep -E "^FAILED:|error:|Error|undefined reference" "$log" | head -n 60
     echo "FAIL tsan_build"
     exit 1
 fi
