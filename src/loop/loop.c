@@ -253,7 +253,7 @@ void loop_run(struct loop *l)
     while (!atomic_load_explicit(&l->stopping, memory_order_relaxed)) {
         arm_timer(l);
         l->now_is_old = true; /* the first who asks in the round reads the clock */
-        event_base_loop(l->base, more ? EVLOOP_NONBLOCK : EVLOOP_ONCE);
+        event_base_loop(l->base, EVLOOP_ONCE | (more ? EVLOOP_NONBLOCK : 0));
         more = finish_round(l);
     }
     atomic_store(&l->stopping, false);

@@ -93,6 +93,8 @@ void call_detach(struct rpc_call *call)
         heap_remove(&c->timers, &call->timer);
     if (list_is_linked(&call->drained_node))
         list_remove(&call->drained_node);
+    if (list_is_linked(&call->wake_node))
+        list_remove(&call->wake_node);
     msg_queue_deinit(&call->out);
     list_remove(&call->node);
     c->call_count--;
@@ -340,4 +342,28 @@ void rpc_call_on_drained(struct rpc_call *call, size_t below, void (*fn)(struct 
     if (!list_is_linked(&call->drained_node)) /* it is so already: at the next round */
         list_push_back(&call->conn->drained, &call->drained_node);
     conn_want_send(call->conn);
+}
+
+void call_on_wake(struct rpc_call *call, void (*fn)(struct rpc_call *, void *), void *arg)
+{
+    call->on_wake = fn;
+    call->wake_arg = arg;
+    list_push_back(&call->conn->wakeable, &call->wake_node);
+}
+
+void call_wake(struct rpc_call *call)
+{
+    const struct rpc_conn_events *ev = &call->conn->ev;
+
+    if (ev->wake)
+        ev->wake(ev->arg);
+}
+
+void call_run_wakeable(struct rpc_conn *c)
+{
+    LIST_FOR_EACH (&c->wakeable, n) {
+        struct rpc_call *call = LIST_ENTRY(n, struct rpc_call, wake_node);
+        if (rpc_call_is_open(call))
+            call->on_wake(call, call->wake_arg);
+    }
 }

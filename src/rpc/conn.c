@@ -301,6 +301,7 @@ static struct rpc_conn *conn_new(const struct rpc_conn_events *ev, usec_t now)
     list_init(&c->calls);
     list_init(&c->waiting);
     list_init(&c->drained);
+    list_init(&c->wakeable);
     heap_init(&c->timers, timer_less);
     return c;
 }
@@ -534,6 +535,7 @@ enum err rpc_conn_tick(struct rpc_conn *c, usec_t now, struct error *err)
     c->in_callbacks = true;
     run_timers(c);
     conn_run_waiting(c);
+    call_run_wakeable(c);
     if (c->now >= c->shutdown_due)
         send_final_goaway(c);
     enum err e = run_keepalive(c, err);

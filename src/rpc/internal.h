@@ -104,6 +104,7 @@ struct rpc_call {
     struct list_node node;         /* conn->calls */
     struct list_node room_node;    /* conn->waiting */
     struct list_node drained_node; /* conn->drained */
+    struct list_node wake_node;    /* conn->wakeable */
     struct heap_node timer;
     usec_t due;      /* of `timer` */
     usec_t deadline; /* USEC_NEVER: none */
@@ -123,6 +124,8 @@ struct rpc_call {
     size_t drained_below;
     void (*drained)(struct rpc_call *, void *);
     void *drained_arg;
+    void (*on_wake)(struct rpc_call *, void *);
+    void *wake_arg;
     /* client */
     struct rpc_client_events ev;
     int http_status;
@@ -159,7 +162,7 @@ struct rpc_conn {
     bool shutting_down, goaway_sent, broken;
     usec_t shutdown_due; /* the final GOAWAY goes then at the latest */
     struct strbuf *out;  /* inside rpc_conn_send() */
-    struct list calls, waiting, drained;
+    struct list calls, waiting, drained, wakeable;
     struct heap timers;
     size_t call_count;
     struct rpc_call *pool;
@@ -185,6 +188,10 @@ void nv_list_add(struct nv_list *l, nghttp2_nv nv);
 void call_add_nv(struct rpc_call *call, struct nv_list *l, const char *name, struct bytes value);
 int call_send_data(struct rpc_call *call, const uint8_t *framehd, size_t len);
 void call_run_drained(struct rpc_conn *c);
+/* `fn` runs at each tick of the connection while the call is open; call_wake() hastens one, from any thread. */
+void call_on_wake(struct rpc_call *call, void (*fn)(struct rpc_call *, void *), void *arg);
+void call_wake(struct rpc_call *call); /* while the call is known to be open */
+void call_run_wakeable(struct rpc_conn *c);
 #define NV_STATIC(n, v)                                                                            \
     {                                                                                              \
         (uint8_t *)(uintptr_t)(n), (uint8_t *)(uintptr_t)(v), sizeof(n) - 1, sizeof(v) - 1,        \
