@@ -37,7 +37,7 @@
 enum err { ERR_TABLE(ERR_ENUM) ERR_COUNT };
 #undef ERR_ENUM
 
-#define ERROR_MSG_MAX 512
+#define ERROR_MSG_MAX 1400 /* an id of 1024 characters and what is to be said of it */
 
 struct error {
     enum err code;

@@ -177,7 +177,7 @@ enum err activity_bad(struct step *s, struct command *cmd, struct error *err)
     if ((rc = resolve(s, &sc, HISTORY_EVENT__EVENT_TYPE_TASK_FAILED, strbuf_bytes(&event), err)))
         return rc;
     if (!sc.token_less) {
-        error_set(&cmd->error, status, "%s", bad->reason);
+        error_set(command_error(cmd), status, "%s", bad->reason);
         cmd->settled_with_error = true;
     }
     return OK;

@@ -326,26 +326,34 @@ void event_child_failed(struct strbuf *out, usec_t time, int32_t task_id,
     event_end(&b, out);
 }
 
-void event_timer_created(struct strbuf *out, int32_t id, usec_t time, usec_t fire_at)
+static Google__Protobuf__Timestamp exact_time(usec_t due, unsigned nanos)
+{
+    Google__Protobuf__Timestamp ts = wire_time(nanos ? due - 1 : due);
+    ts.nanos += (int32_t)nanos;
+    return ts;
+}
+
+void event_timer_created(struct strbuf *out, int32_t id, usec_t time, usec_t due, unsigned nanos)
 {
     struct builder b;
     TimerCreatedEvent body = TIMER_CREATED_EVENT__INIT;
-    Google__Protobuf__Timestamp due = wire_time(fire_at);
+    Google__Protobuf__Timestamp fire_at = exact_time(due, nanos);
 
     event_begin(&b, id, time, HISTORY_EVENT__EVENT_TYPE_TIMER_CREATED);
-    body.fireat = &due;
+    body.fireat = &fire_at;
     b.event.timercreated = &body;
     event_end(&b, out);
 }
 
-void event_timer_fired(struct strbuf *out, usec_t time, int32_t timer_id, usec_t fire_at)
+void event_timer_fired(struct strbuf *out, usec_t time, int32_t timer_id, usec_t due,
+                       unsigned nanos)
 {
     struct builder b;
     TimerFiredEvent body = TIMER_FIRED_EVENT__INIT;
-    Google__Protobuf__Timestamp due = wire_time(fire_at);
+    Google__Protobuf__Timestamp fire_at = exact_time(due, nanos);
 
     event_begin(&b, EVENT_ID_ARRIVED, time, HISTORY_EVENT__EVENT_TYPE_TIMER_FIRED);
-    body.fireat = &due;
+    body.fireat = &fire_at;
     body.timerid = timer_id;
     b.event.timerfired = &body;
     event_end(&b, out);

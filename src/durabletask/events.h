@@ -84,8 +84,11 @@ void event_child_created(struct strbuf *out, int32_t id, usec_t time,
 void event_child_completed(struct strbuf *out, usec_t time, int32_t task_id, struct bytes result);
 void event_child_failed(struct strbuf *out, usec_t time, int32_t task_id,
                         TaskFailureDetails *failure);
-void event_timer_created(struct strbuf *out, int32_t id, usec_t time, usec_t fire_at);
-void event_timer_fired(struct strbuf *out, usec_t time, int32_t timer_id, usec_t fire_at);
+/* `due` is the action's fireAt rounded up to microseconds, `nanos` (0..999) what was rounded: the very fireAt is
+ * sent, which SDKs compare. */
+void event_timer_created(struct strbuf *out, int32_t id, usec_t time, usec_t due, unsigned nanos);
+void event_timer_fired(struct strbuf *out, usec_t time, int32_t timer_id, usec_t due,
+                       unsigned nanos);
 void event_orchestrator_started(struct strbuf *out, usec_t time);
 void event_sent(struct strbuf *out, int32_t id, usec_t time, struct bytes instance,
                 struct bytes name, struct bytes input);

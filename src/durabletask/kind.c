@@ -24,6 +24,12 @@ static dt_step_fn *const STEPS[] = {
 
 static enum err command(struct step *s, struct command *cmd, struct error *err)
 {
+    uint32_t hub;
+    if (!s->settings->hub_auto_create) { /* an unknown hub is an error, not an empty hub */
+        enum err rc = step_hub(s, cmd->hub, false, &hub, err);
+        if (rc)
+            return rc;
+    }
     return STEPS[cmd->type](s, cmd, err);
 }
 
@@ -47,6 +53,13 @@ static bool turn_may_go(const struct object *o)
     return orch_is_dispatchable(o);
 }
 
+/* Activities run on after COMPLETED, FAILED and continue-as-new; those of a TERMINATED execution end with the worker that has them
+ * (spec 6.6). */
+static bool task_may_go(const struct object *o, const struct store_task *t)
+{
+    return o->row.status != ORCH_TERMINATED || o->row.execution != t->execution;
+}
+
 const struct object_kind ORCHESTRATION = {
     .id = OBJECT_ORCHESTRATION,
     .name = "orchestration",
@@ -62,6 +75,7 @@ const struct object_kind ORCHESTRATION = {
     .turn_is_stale = orch_turn_is_stale,
     .turn_build = orch_turn_build,
     .task_build = activity_build,
+    .task_may_go = task_may_go,
     .ping_build = ping_build,
     .item_free = item_free,
     .waiter_met = orch_waiter_met,

@@ -112,10 +112,12 @@ static bool plan_timer(struct planner *pl, const OrchestratorAction *a)
         return invalid(pl, a, "the timer's fireAt is no valid time");
     if (pl->drops_new || is_repeat(pl, kind, a->id))
         return true;
-    item_add(pl, kind, a)->due = due;
+    struct plan_item *it = item_add(pl, kind, a);
+    it->due = due;
+    it->nanos = (unsigned)a->createtimer->fireat->nanos % 1000;
     pl->p->keys++;
     struct strbuf event = {0};
-    event_timer_created(&event, a->id, pl->s->now, due);
+    event_timer_created(&event, a->id, pl->s->now, due, it->nanos);
     frame(pl, &event);
     return true;
 }
@@ -287,7 +289,7 @@ static enum err apply_timer(struct step *s, struct object *o, const struct plan_
         .object = o->row.key,
         .execution = o->row.execution,
         .what = ORCH_TIMER_USER,
-        .ref = it->id,
+        .ref = orch_timer_ref(it->id, it->nanos),
     };
     orch_open_add(o,
                   &(struct open_action){.kind = it->kind, .id = it->id, .key = key, .due = it->due},

@@ -348,9 +348,7 @@ static enum err end_turn(struct step *s, struct committing *c, const struct orch
         return rc;
     if (applies && (rc = plan_apply(s, c->o, &c->plan, key_base, true, false, err)))
         return rc;
-    if ((rc = orch_inbox_take(s, c->o, c->last, err)))
-        return rc;
-    return orch_finish(s, c->o, out, err);
+    return orch_finish(s, c->o, out, err); /* the inbox goes with it */
 }
 
 static enum err go_on(struct step *s, struct committing *c, bool continues, uint64_t key_base,
@@ -360,7 +358,7 @@ static enum err go_on(struct step *s, struct committing *c, bool continues, uint
     enum err rc;
     if ((rc = orch_history_append(s, o, strbuf_bytes(&c->frames), c->events, key_base, err)) ||
         (rc = plan_apply(s, o, &c->plan, key_base, continues, continues, err)) ||
-        (rc = orch_inbox_take(s, o, c->last, err)))
+        (rc = orch_inbox_take_batch(s, o, c->turn->first, c->last, err)))
         return rc;
     if (o->row.base_status == ORCH_PENDING)
         o->row.base_status = ORCH_RUNNING;
@@ -396,7 +394,7 @@ static enum err commit_turn(struct step *s, struct command *cmd, struct committi
         ends = true;
         applies = false;
         if (!token_less) {
-            error_set(&cmd->error, ERR_LIMIT,
+            error_set(command_error(cmd), ERR_LIMIT,
                       "Orchestration '%.*s' would exceed maximum history size",
                       BYTES_FMT(o->row.id));
             cmd->settled_with_error = true;
@@ -490,7 +488,7 @@ enum err orch_bad_turn(struct step *s, struct command *cmd, struct error *err)
     if ((rc = orch_fail(s, a.o, &a.turn, failure, err)))
         return rc;
     if (!a.token_less) {
-        error_set(&cmd->error, status, "%s", bad->reason);
+        error_set(command_error(cmd), status, "%s", bad->reason);
         cmd->settled_with_error = true;
     }
     return OK;

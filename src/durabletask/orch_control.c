@@ -161,11 +161,10 @@ static enum err user_timer(struct step *s, struct object *o, const struct store_
                            struct error *err)
 {
     CLEANUP(strbuf_deinit) struct strbuf event = {0};
-    /* The row's due time is the user's fireAt. */
-    event_timer_fired(&event, s->now, (int32_t)t->ref, t->due);
+    event_timer_fired(&event, s->now, orch_timer_id(t->ref), t->due, orch_timer_nanos(t->ref));
     struct arrival a = {
         .type = HISTORY_EVENT__EVENT_TYPE_TIMER_FIRED,
-        .ref = t->ref,
+        .ref = orch_timer_id(t->ref),
         .execution = t->execution,
         .event = strbuf_bytes(&event),
     };
@@ -209,7 +208,10 @@ static enum err mail_terminate(struct step *s, struct object *o, const struct st
     struct bytes text = bytes_is_none(input) ? BYTES_NONE : wire_bytes_find(input, 1);
     if (!bytes_is_none(input) && bytes_is_none(text))
         text = BYTES_LIT("");
-    return orch_terminate_object(s, o, text, wire_varint_find(body, 2) != 0, err);
+    bool recurse = wire_varint_find(body, 2) != 0;
+    if (orch_is_terminal(o) && recurse)
+        return orch_cascade(s, o, text, err);
+    return orch_terminate_object(s, o, text, recurse, err);
 }
 
 /* Field 1: the execution id; 2: event type; 3: task id; 4: the event. */

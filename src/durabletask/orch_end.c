@@ -126,23 +126,54 @@ enum err orch_tell_replaced(struct step *s, struct object *o, struct error *err)
 
 /* ---- the terminal commit -------------------------------------------------------------------------------- */
 
-static enum err terminate_child(struct step *s, struct object *o, const struct open_action *a,
-                                const struct orch_outcome *out, struct error *err)
+struct cascade {
+    struct step *s;
+    struct object *o;
+    struct bytes reason;
+    enum err rc;
+    struct error *err;
+};
+
+static enum err terminate_child(struct cascade *c, struct bytes child)
 {
     CLEANUP(strbuf_deinit) struct strbuf payload = {0};
-    wire_put_bytes(&payload, 1, o->row.execution_id);
+    wire_put_bytes(&payload, 1, c->o->row.execution_id);
     size_t body = wire_put_begin(&payload, 2);
-    wire_put_string_value(&payload, 1, out->reason);
+    wire_put_string_value(&payload, 1, c->reason);
     wire_put_bool(&payload, 2, true);
     wire_put_end(&payload, body);
     struct store_mail m = {
-        .hub = o->row.hub,
+        .hub = c->o->row.hub,
         .kind = OBJECT_ORCHESTRATION,
-        .id = bytes_of(a->child, a->child_len),
+        .id = child,
         .what = ORCH_MAIL_TERMINATE,
         .payload = strbuf_bytes(&payload),
     };
-    return step_mail(s, &m, err);
+    return step_mail(c->s, &m, c->err);
+}
+
+static bool cascade_event(void *arg, struct bytes event)
+{
+    struct cascade *c = arg;
+    struct event_head head;
+    if (event_peek(event, &head) &&
+        head.type == HISTORY_EVENT__EVENT_TYPE_SUB_ORCHESTRATION_INSTANCE_CREATED)
+        c->rc = terminate_child(c, arena_dup(c->s->arena, wire_bytes_find(head.body, 1)));
+    return c->rc == OK;
+}
+
+static enum err cascade_piece(void *arg, struct bytes frames)
+{
+    struct cascade *c = arg;
+    enum err rc = orch_frames_each(frames, cascade_event, c, c->err);
+    return rc ? rc : c->rc;
+}
+
+/* Every child of this execution, ended ones too: what runs below a failed child must not go on (BL-055). */
+enum err orch_cascade(struct step *s, struct object *o, struct bytes reason, struct error *err)
+{
+    struct cascade c = {.s = s, .o = o, .reason = reason, .err = err};
+    return orch_history_each(s, o, cascade_piece, &c, err);
 }
 
 /* Timers go; of a TERMINATED execution also activities nobody has yet, and its children if asked. */
@@ -162,12 +193,12 @@ static enum err close_open(struct step *s, struct object *o, const struct orch_o
                  a->kind == HISTORY_EVENT__EVENT_TYPE_TASK_SCHEDULED &&
                  !step_task_in_flight(s, a->key))
             rc = step_task_end(s, a->group, a->key, &existed, err);
-        else if (out->status == ORCH_TERMINATED && out->recurse &&
-                 a->kind == HISTORY_EVENT__EVENT_TYPE_SUB_ORCHESTRATION_INSTANCE_CREATED)
-            rc = terminate_child(s, o, a, out, err);
         if (rc)
             return rc;
     }
+    if (out->status == ORCH_TERMINATED && out->recurse &&
+        (rc = orch_cascade(s, o, out->reason, err)))
+        return rc;
     return timers ? step_trash(s, STORE_TRASH_TIMERS, o->row.execution, err) : OK;
 }
 

@@ -211,6 +211,33 @@ enum err orch_inbox_put_front(struct step *s, struct object *o, const struct arr
     return OK;
 }
 
+enum err orch_inbox_take_batch(struct step *s, struct object *o, int64_t from, int64_t last,
+                               struct error *err)
+{
+    int64_t front = from - o->row.inbox_first; /* rows that came in front while the turn was out */
+    if (last < from)
+        return OK;
+    if (front <= 0)
+        return orch_inbox_take(s, o, last, err);
+    struct arrival *kept = arena_array(s->arena, struct arrival, front);
+    for (int64_t i = 0; i < front; i++) {
+        const struct inbox_row *r = orch_inbox_row(o, o->row.inbox_first + i);
+        if (!r)
+            return error_set(err, ERR_CORRUPT, "inbox row %lld of instance '%.*s' is gone",
+                             (long long)(o->row.inbox_first + i), BYTES_FMT(o->row.id));
+        kept[i] = (struct arrival){
+            .type = (HistoryEvent__EventTypeCase)r->type,
+            .ref = r->ref,
+            .execution = r->execution,
+            .event = arena_dup(s->arena, r->event),
+        };
+    }
+    enum err rc = orch_inbox_take(s, o, last, err);
+    while (!rc && front-- > 0)
+        rc = orch_inbox_put_front(s, o, &kept[front], err);
+    return rc;
+}
+
 enum err orch_inbox_take(struct step *s, struct object *o, int64_t last, struct error *err)
 {
     struct orchestration *st = orch_of(o);

@@ -36,6 +36,22 @@ enum orch_flags {
     ORCH_TERMINATING = 2, /* executionTerminated is the first inbox row */
 };
 
+/* store_timer.ref of a user's timer: its id, and the nanoseconds of fireAt that `due` rounds up. */
+static inline int64_t orch_timer_ref(int32_t id, unsigned nanos)
+{
+    return (int64_t)((uint64_t)nanos << 32 | (uint32_t)id);
+}
+
+static inline int32_t orch_timer_id(int64_t ref)
+{
+    return (int32_t)(uint32_t)ref;
+}
+
+static inline unsigned orch_timer_nanos(int64_t ref)
+{
+    return (unsigned)((uint64_t)ref >> 32);
+}
+
 enum orch_timer { ORCH_TIMER_USER = 1, ORCH_TIMER_START = 2, ORCH_TIMER_GRACE = 3 };
 enum orch_mail { ORCH_MAIL_TERMINATE = 1, ORCH_MAIL_CHILD_DONE = 2 };
 
@@ -139,7 +155,10 @@ MUST_CHECK enum err orch_arrive(struct step *s, struct object *o, const struct a
 /* Puts a row in front of all. */
 MUST_CHECK enum err orch_inbox_put_front(struct step *s, struct object *o, const struct arrival *a,
                                          struct error *err);
-/* Deletes the rows up to `last`. */
+/* Deletes the rows from..last of a turn's batch; what was put in front of it meanwhile stays in front. */
+MUST_CHECK enum err orch_inbox_take_batch(struct step *s, struct object *o, int64_t from,
+                                          int64_t last, struct error *err);
+/* Deletes all rows up to `last`. */
 MUST_CHECK enum err orch_inbox_take(struct step *s, struct object *o, int64_t last,
                                     struct error *err);
 /* Makes the first rows from `from` on available in memory: up to rows_max and about bytes_max, at least one if there is one. */
@@ -208,6 +227,9 @@ void orch_put_completed(struct step *s, struct strbuf *frames, const struct orch
 /* After the history row is stored: status, parent, timers, inbox, tasks, children. */
 MUST_CHECK enum err orch_finish(struct step *s, struct object *o, const struct orch_outcome *out,
                                 struct error *err);
+/* Recursive termination: a message to every child of the current execution. */
+MUST_CHECK enum err orch_cascade(struct step *s, struct object *o, struct bytes reason,
+                                 struct error *err);
 /* TERMINATED by the server alone: never-run ones get their executionStarted into history too. */
 MUST_CHECK enum err orch_force_terminate(struct step *s, struct object *o, struct error *err);
 /* FAILED by the server, the waiting batch into history as in a turn. */
@@ -247,6 +269,7 @@ struct plan_item {
     const OrchestratorAction *action;
     struct bytes child; /* id used */
     usec_t due;
+    unsigned nanos; /* of fireAt, below the microsecond that `due` was rounded up to */
 };
 
 struct plan {

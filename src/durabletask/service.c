@@ -128,8 +128,7 @@ void dt_request_free(struct dt_request *r)
 {
     if (!r)
         return;
-    arena_free(r->cmd.arena);
-    strbuf_deinit(&r->cmd.reply);
+    command_deinit(&r->cmd);
     rpc_call_unref(r->call);
     free(r);
 }
@@ -162,7 +161,7 @@ static void request_finished(struct loop_task *task)
         return;
     }
     if (r->cmd.status)
-        rpc_call_fail(r->call, &r->cmd.error);
+        rpc_call_fail(r->call, r->cmd.error);
     else
         reply(r->call, &r->cmd.reply);
     dt_request_free(r);
@@ -174,7 +173,7 @@ static void request_done(struct command *cmd)
     struct dt_request *r = CONTAINER_OF(cmd, struct dt_request, cmd);
     r->task.fn = request_finished;
     if (cmd->status)
-        cmd->error.code = cmd->status;
+        command_error(cmd)->code = cmd->status;
     r->svc->host.post(r->svc->host.arg, r->thread, &r->task);
 }
 
@@ -211,6 +210,7 @@ void dt_request_submit(struct dt_request *r)
 
 static void control_done(struct command *cmd)
 {
+    command_deinit(cmd);
     free(cmd);
 }
 

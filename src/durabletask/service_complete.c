@@ -49,7 +49,7 @@ static void completion_finished(struct dt_request *r)
             dt_is_token_less(r->call) ? dt_connection_peek(r->svc, r->cmd.connection) : NULL;
         if (c && !c->saw_token)
             c->error_answered = true;
-        rpc_call_fail(r->call, &r->cmd.error);
+        rpc_call_fail(r->call, r->cmd.error);
     }
     dt_request_free(r);
 }

@@ -81,7 +81,7 @@ static void page_arrived(struct dt_request *r)
         stream_free(h);
     } else if (r->cmd.status) {
         rpc_call_set_context(h->call, NULL);
-        rpc_call_fail(h->call, &r->cmd.error);
+        rpc_call_fail(h->call, r->cmd.error);
         stream_free(h);
     } else {
         memcpy(&page, r->cmd.reply.ptr, sizeof(page));

@@ -54,7 +54,7 @@ struct command {
 
     /* Outcome: status OK and `reply` (encoded answer), or an error. */
     enum err status;
-    struct error error;
+    struct error *error; /* of a failure; command_error() */
     struct strbuf reply;
     bool
         settled_with_error; /* the step committed on purpose although it answers an error (spec 4.5) */
@@ -64,3 +64,9 @@ struct command {
     void (*done)(struct command *cmd); /* on the engine's thread; takes the command */
     void *context;                     /* the caller's */
 };
+
+/* Room for the command's error, made when it is first needed: most commands succeed, and a hundred thousand waits would hold one
+ * each. Freed by command_deinit(). */
+struct error *command_error(struct command *cmd);
+/* Frees error, reply and arena. */
+void command_deinit(struct command *cmd);

@@ -485,6 +485,15 @@ static enum sent send_task(struct engine *e, struct work *w, struct work_stream 
     struct store_task t;
     if (store_task_get(e->reader, w->group->number, w->key, &t, &buf, err))
         return SENT_NOT;
+    if (w->nonce || w->recovered) { /* handed out before: much may have happened since */
+        struct object *o;
+        enum err rc = object_by_key(s, t.object, &o, err);
+        if (rc == OK && !o->kind->task_may_go(o, &t)) {
+            work_detach(e, w);
+            engine_pend(e, &(struct unit){.type = UNIT_DROP, .key = w->key, .group = t.group});
+            return SENT_ASKED;
+        }
+    }
     char text[TOKEN_TEXT_MAX];
     size_t len = make_token(e, w, NULL, &t, text);
     void *item;

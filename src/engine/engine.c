@@ -55,7 +55,7 @@ struct engine *engine_new(const struct engine_options *opts)
 
 static void command_fail(struct command *cmd, enum err status, const char *message)
 {
-    cmd->status = error_set(&cmd->error, status, "%s", message);
+    cmd->status = error_set(command_error(cmd), status, "%s", message);
     cmd->done(cmd);
 }
 
@@ -304,6 +304,8 @@ static enum err step_unit(struct step *s, struct unit *u, struct error *err)
         return step_one_mail(s, u, err);
     case UNIT_TRASH:
         return step_one_trash(s, u, err);
+    case UNIT_DROP:
+        return step_task_end(s, u->group, u->key, &(bool){false}, err);
     case UNIT_CHECK:
     case UNIT_RETURNED:
     case UNIT_RECUT:
@@ -316,11 +318,13 @@ static enum err step_unit(struct step *s, struct unit *u, struct error *err)
 
 enum outcome { BATCH_OK, BATCH_AGAIN, BATCH_BROKEN };
 
-static void unit_failed(struct unit *u, enum err rc, const struct error *err)
+static void unit_failed(struct engine *e, struct unit *u, enum err rc, const struct error *err)
 {
     u->status = rc;
+    if (u->type == UNIT_MAIL) /* it stays in the store, and is tried again by the next process */
+        e->mail_after = MAX(e->mail_after, u->key);
     if (u->type == UNIT_COMMAND) {
-        u->cmd->error = *err;
+        *command_error(u->cmd) = *err;
         return;
     }
     struct error logged = *err;
@@ -332,7 +336,9 @@ static enum outcome batch_fast(struct engine *e, struct error *err)
 {
     for (size_t i = 0; i < e->units.count; i++) {
         struct unit *u = &e->units.items[i];
-        struct error failed = {0};
+        struct error failed; /* not cleared: hundreds of bytes for each command */
+        failed.code = OK;
+        failed.msg[0] = 0;
         step_init(e, &e->step);
         size_t effects = e->effect_count;
         u->status = OK;
@@ -346,7 +352,7 @@ static enum outcome batch_fast(struct engine *e, struct error *err)
         if (e->step.wrote)
             return BATCH_AGAIN;
         e->effect_count = effects;
-        unit_failed(u, rc, &failed);
+        unit_failed(e, u, rc, &failed);
     }
     return BATCH_OK;
 }
@@ -378,7 +384,7 @@ static enum outcome batch_careful(struct engine *e, struct error *err)
         e->effect_count = effects;
         cache_drop(e);
         groups_forget_numbers(e);
-        unit_failed(u, rc, &failed);
+        unit_failed(e, u, rc, &failed);
     }
     return BATCH_OK;
 }
@@ -456,7 +462,7 @@ static void command_answer(struct engine *e, struct unit *u)
     }
     cmd->status = u->status;
     if (cmd->settled_with_error && u->status == OK) {
-        cmd->status = cmd->error.code;
+        cmd->status = cmd->error->code;
     } else if (u->status != OK && cmd->item.kind) {
         work_abandon(e, &cmd->item);
     }
@@ -496,10 +502,11 @@ static void batch_refuse(struct engine *e)
         if (u->type == UNIT_CONTROL) {
             command_answer(e, u);
         } else if (u->type == UNIT_COMMAND) {
-            u->status = error_set(&u->cmd->error, ERR_UNAVAILABLE, "%s", REFUSED);
+            u->status = error_set(command_error(u->cmd), ERR_UNAVAILABLE, "%s", REFUSED);
             u->cmd->waiting = false;
             command_answer(e, u);
-        } else if (u->type == UNIT_CHECK || u->type == UNIT_RETURNED || u->type == UNIT_RECUT) {
+        } else if (u->type == UNIT_CHECK || u->type == UNIT_RETURNED || u->type == UNIT_RECUT ||
+                   u->type == UNIT_DROP) {
             engine_pend(e, u);
         }
     }

@@ -98,7 +98,8 @@ enum unit_type {
     UNIT_TRASH,
     UNIT_CHECK,
     UNIT_RETURNED,
-    UNIT_RECUT
+    UNIT_RECUT,
+    UNIT_DROP
 };
 
 struct unit {
@@ -107,6 +108,7 @@ struct unit {
     uint64_t key; /* object (CHECK, RETURNED, RECUT), timer, mail, trash */
     usec_t due;   /* timer */
     bool recovered;
+    uint32_t group; /* DROP */
     struct store_mail mail;
     struct store_trash trash;
     enum err status;

@@ -148,6 +148,8 @@ struct object_kind {
                            struct error *err);
     enum err (*task_build)(struct step *s, const struct store_task *t, struct bytes token,
                            void **item, size_t *item_bytes, struct error *err);
+    /* False: nobody waits for it and nobody shall run it (its execution was terminated): asked before it is handed out again. */
+    bool (*task_may_go)(const struct object *o, const struct store_task *t);
     void *(*ping_build)(void);
     void (*item_free)(void *item);
     /* Waiters: is it over, and the answer. `o` NULL: unknown (only after the deadline). */

@@ -104,6 +104,7 @@ static bool found_task(void *arg, const struct store_task *t)
             r->full = true;
             return false;
         }
+        w->recovered = true;
         work_make_ready(r->e, w);
     }
     r->g->cursor = t->key;

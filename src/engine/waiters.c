@@ -100,7 +100,7 @@ static void answer(struct engine *e, struct waiter *w, struct object *o,
     if (!made->ptr) {
         struct step s;
         step_init(e, &s);
-        cmd->status = kind->waiter_answer(&s, o, mode, made, &cmd->error);
+        cmd->status = kind->waiter_answer(&s, o, mode, made, command_error(cmd));
         if (cmd->status) {
             cmd->done(cmd);
             return;
@@ -137,13 +137,13 @@ static void expire(struct engine *e, struct waiter *w)
                              : ERR_NOT_FOUND;
     struct command *cmd = waiter_remove(e, w);
     if (rc == ERR_NOT_FOUND) {
-        cmd->status = kind->waiter_answer(&s, NULL, mode, &cmd->reply, &cmd->error);
+        cmd->status = kind->waiter_answer(&s, NULL, mode, &cmd->reply, command_error(cmd));
     } else if (rc) {
         cmd->status = rc;
-        cmd->error = err;
+        *command_error(cmd) = err;
     } else {
         cmd->status = ERR_DEADLINE;
-        kind->waiter_late(o, mode, &cmd->error);
+        kind->waiter_late(o, mode, command_error(cmd));
     }
     cmd->done(cmd);
 }
@@ -158,7 +158,7 @@ void engine_wait_expire(struct engine *e, uint64_t wait_id)
 static void end(struct engine *e, struct waiter *w, enum err status, const char *message)
 {
     struct command *cmd = waiter_remove(e, w);
-    cmd->status = error_set(&cmd->error, status, "%s", message);
+    cmd->status = error_set(command_error(cmd), status, "%s", message);
     cmd->done(cmd);
 }
 

@@ -39,7 +39,7 @@ static void answer(struct loop_task *task)
 {
     struct request *r = CONTAINER_OF(task, struct request, task);
     if (r->cmd.status) {
-        rpc_call_fail(r->call, &r->cmd.error);
+        rpc_call_fail(r->call, r->cmd.error);
     } else {
         struct rpc_msg *msg = rpc_msg_new(r->cmd.reply.len);
         if (r->cmd.reply.len)
@@ -47,8 +47,7 @@ static void answer(struct loop_task *task)
         rpc_call_reply(r->call, msg);
     }
     rpc_call_unref(r->call);
-    strbuf_deinit(&r->cmd.reply);
-    arena_free(r->cmd.arena);
+    command_deinit(&r->cmd);
     free(r);
 }
 
@@ -262,7 +261,7 @@ static void control_status(struct engine *e, struct command *cmd)
     s.resp.streams = es.streams;
     s.resp.connections = a->front ? grpc_front_connections(a->front) : 0;
     s.resp.draining = atomic_load(&a->process->is_draining);
-    cmd->status = engine_counts(e, one_count, &s, &cmd->error);
+    cmd->status = engine_counts(e, one_count, &s, command_error(cmd));
     engine_ready_each(e, one_queue, &s);
     wire_pack_into(&s.resp.base, &cmd->reply);
     cmd->done(cmd);

@@ -228,7 +228,7 @@ void executor_stop(struct executor *x)
     pthread_mutex_unlock(&x->lock);
     for (struct command *next; rest; rest = next) { /* came between the last batch and now */
         next = rest->next;
-        rest->status = error_set(&rest->error, ERR_UNAVAILABLE, "the server is stopping");
+        rest->status = error_set(command_error(rest), ERR_UNAVAILABLE, "the server is stopping");
         rest->done(rest);
     }
 }
@@ -259,7 +259,7 @@ void executor_post(struct executor *x, struct command *cmd)
     }
     pthread_mutex_unlock(&x->lock);
     if (stopped) {
-        cmd->status = error_set(&cmd->error, ERR_UNAVAILABLE, "the server is stopping");
+        cmd->status = error_set(command_error(cmd), ERR_UNAVAILABLE, "the server is stopping");
         cmd->done(cmd);
     }
 }
@@ -303,6 +303,7 @@ void executor_call(struct executor *x, void (*fn)(struct engine *e, void *arg), 
     while (!c.is_over)
         pthread_cond_wait(&c.over, &c.lock);
     pthread_mutex_unlock(&c.lock);
+    command_deinit(&c.cmd);
     pthread_cond_destroy(&c.over);
     pthread_mutex_destroy(&c.lock);
 }

@@ -110,7 +110,7 @@ static bool on_received(struct loop_stream *s UNUSED, void *arg, struct bytes in
         return false;
     }
     arm(c);
-    return true;
+    return !rpc_conn_is_finished(c->rpc); /* after the peer's GOAWAY */
 }
 
 static void on_produce(struct loop_stream *s, void *arg, struct strbuf *out, size_t max)

@@ -117,22 +117,21 @@ static void command_done(struct command *cmd)
     struct pending *p = CONTAINER_OF(cmd, struct pending, cmd);
     p->answer->is_done = true;
     p->answer->status = cmd->status;
-    snprintf(p->answer->msg, sizeof(p->answer->msg), "%s", cmd->status ? cmd->error.msg : "");
+    snprintf(p->answer->msg, sizeof(p->answer->msg), "%s", cmd->status ? cmd->error->msg : "");
     p->answer->reply = cmd->reply;
     /* Copied into the world's arena by the caller's answer; free the heap with it. */
     struct bytes copy = arena_dup(cmd->context, strbuf_bytes(&cmd->reply));
-    strbuf_deinit(&cmd->reply);
     union {
         const uint8_t *in;
         uint8_t *out;
     } u = {.in = copy.ptr};
     p->answer->reply = (struct strbuf){.ptr = u.out, .len = copy.len, .cap = copy.len};
-    arena_free(cmd->arena);
+    command_deinit(cmd);
     free(p);
 }
 
-struct world_answer *world_do_on(struct world *w, uint64_t connection, enum dt_command type, const char *id,
-                                 const void *request)
+struct world_answer *world_do_on(struct world *w, uint64_t connection, enum dt_command type,
+                                 const char *id, const void *request)
 {
     struct pending *p = calloc(1, sizeof(*p));
     p->answer = arena_new(w->arena, struct world_answer);
@@ -151,7 +150,8 @@ struct world_answer *world_do_on(struct world *w, uint64_t connection, enum dt_c
     return a;
 }
 
-struct world_answer *world_do(struct world *w, enum dt_command type, const char *id, const void *request)
+struct world_answer *world_do(struct world *w, enum dt_command type, const char *id,
+                              const void *request)
 {
     return world_do_on(w, 1, type, id, request);
 }
@@ -166,7 +166,8 @@ static Google__Protobuf__StringValue *box(struct world *w, const char *s)
     return wire_string_value(w->arena, bytes_str(s));
 }
 
-struct world_answer *world_start(struct world *w, const char *id, const char *name, const char *input)
+struct world_answer *world_start(struct world *w, const char *id, const char *name,
+                                 const char *input)
 {
     CreateInstanceRequest *req = arena_new(w->arena, CreateInstanceRequest);
     create_instance_request__init(req);
@@ -178,7 +179,8 @@ struct world_answer *world_start(struct world *w, const char *id, const char *na
     return world_do(w, DT_START, id, start);
 }
 
-struct world_answer *world_raise(struct world *w, const char *id, const char *name, const char *data)
+struct world_answer *world_raise(struct world *w, const char *id, const char *name,
+                                 const char *data)
 {
     RaiseEventRequest *req = arena_new(w->arena, RaiseEventRequest);
     raise_event_request__init(req);
@@ -187,7 +189,8 @@ struct world_answer *world_raise(struct world *w, const char *id, const char *na
     return world_do(w, DT_RAISE, id, req);
 }
 
-struct world_answer *world_terminate(struct world *w, const char *id, const char *output, bool recursive)
+struct world_answer *world_terminate(struct world *w, const char *id, const char *output,
+                                     bool recursive)
 {
     TerminateRequest *req = arena_new(w->arena, TerminateRequest);
     terminate_request__init(req);
@@ -204,8 +207,8 @@ OrchestrationState *world_get(struct world *w, const char *id)
     ASSERT(a->is_done && a->status == OK);
     struct error err = {0};
     GetInstanceResponse *resp;
-    enum err rc = wire_unpack(&get_instance_response__descriptor, w->arena, strbuf_bytes(&a->reply), &WIRE_LIMITS, &resp,
-                              &err);
+    enum err rc = wire_unpack(&get_instance_response__descriptor, w->arena, strbuf_bytes(&a->reply),
+                              &WIRE_LIMITS, &resp, &err);
     ASSERT(rc == OK);
     return resp->exists ? resp->orchestrationstate : NULL;
 }
@@ -310,7 +313,8 @@ struct world_item *world_task(struct world_stream *st)
 
 /* ---- actions ------------------------------------------------------------------------------------------------- */
 
-static OrchestratorAction *action(struct world *w, int32_t id, OrchestratorAction__OrchestratorActionTypeCase kind)
+static OrchestratorAction *action(struct world *w, int32_t id,
+                                  OrchestratorAction__OrchestratorActionTypeCase kind)
 {
     OrchestratorAction *a = arena_new(w->arena, OrchestratorAction);
     orchestrator_action__init(a);
@@ -321,7 +325,8 @@ static OrchestratorAction *action(struct world *w, int32_t id, OrchestratorActio
 
 OrchestratorAction *act_task(struct world *w, int32_t id, const char *name, const char *input)
 {
-    OrchestratorAction *a = action(w, id, ORCHESTRATOR_ACTION__ORCHESTRATOR_ACTION_TYPE_SCHEDULE_TASK);
+    OrchestratorAction *a =
+        action(w, id, ORCHESTRATOR_ACTION__ORCHESTRATOR_ACTION_TYPE_SCHEDULE_TASK);
     a->scheduletask = arena_new(w->arena, ScheduleTaskAction);
     schedule_task_action__init(a->scheduletask);
     a->scheduletask->name = text(name);
@@ -331,7 +336,8 @@ OrchestratorAction *act_task(struct world *w, int32_t id, const char *name, cons
 
 OrchestratorAction *act_timer(struct world *w, int32_t id, usec_t due)
 {
-    OrchestratorAction *a = action(w, id, ORCHESTRATOR_ACTION__ORCHESTRATOR_ACTION_TYPE_CREATE_TIMER);
+    OrchestratorAction *a =
+        action(w, id, ORCHESTRATOR_ACTION__ORCHESTRATOR_ACTION_TYPE_CREATE_TIMER);
     a->createtimer = arena_new(w->arena, CreateTimerAction);
     create_timer_action__init(a->createtimer);
     Google__Protobuf__Timestamp *ts = arena_new(w->arena, Google__Protobuf__Timestamp);
@@ -344,7 +350,8 @@ OrchestratorAction *act_timer(struct world *w, int32_t id, usec_t due)
 
 OrchestratorAction *act_child(struct world *w, int32_t id, const char *name, const char *instance)
 {
-    OrchestratorAction *a = action(w, id, ORCHESTRATOR_ACTION__ORCHESTRATOR_ACTION_TYPE_CREATE_SUB_ORCHESTRATION);
+    OrchestratorAction *a =
+        action(w, id, ORCHESTRATOR_ACTION__ORCHESTRATOR_ACTION_TYPE_CREATE_SUB_ORCHESTRATION);
     a->createsuborchestration = arena_new(w->arena, CreateSubOrchestrationAction);
     create_sub_orchestration_action__init(a->createsuborchestration);
     a->createsuborchestration->name = text(name);
@@ -352,7 +359,8 @@ OrchestratorAction *act_child(struct world *w, int32_t id, const char *name, con
     return a;
 }
 
-OrchestratorAction *act_send(struct world *w, int32_t id, const char *target, const char *name, const char *data)
+OrchestratorAction *act_send(struct world *w, int32_t id, const char *target, const char *name,
+                             const char *data)
 {
     OrchestratorAction *a = action(w, id, ORCHESTRATOR_ACTION__ORCHESTRATOR_ACTION_TYPE_SEND_EVENT);
     a->sendevent = arena_new(w->arena, SendEventAction);
@@ -365,9 +373,11 @@ OrchestratorAction *act_send(struct world *w, int32_t id, const char *target, co
     return a;
 }
 
-OrchestratorAction *act_done(struct world *w, int32_t id, OrchestrationStatus status, const char *result)
+OrchestratorAction *act_done(struct world *w, int32_t id, OrchestrationStatus status,
+                             const char *result)
 {
-    OrchestratorAction *a = action(w, id, ORCHESTRATOR_ACTION__ORCHESTRATOR_ACTION_TYPE_COMPLETE_ORCHESTRATION);
+    OrchestratorAction *a =
+        action(w, id, ORCHESTRATOR_ACTION__ORCHESTRATOR_ACTION_TYPE_COMPLETE_ORCHESTRATION);
     a->completeorchestration = arena_new(w->arena, CompleteOrchestrationAction);
     complete_orchestration_action__init(a->completeorchestration);
     a->completeorchestration->orchestrationstatus = status;
@@ -375,8 +385,8 @@ OrchestratorAction *act_done(struct world *w, int32_t id, OrchestrationStatus st
     return a;
 }
 
-static struct world_answer *complete(struct world *w, uint64_t connection, const char *id, struct bytes token,
-                                     va_list ap)
+static struct world_answer *complete(struct world *w, uint64_t connection, const char *id,
+                                     struct bytes token, va_list ap)
 {
     OrchestratorResponse *r = arena_new(w->arena, OrchestratorResponse);
     orchestrator_response__init(r);
@@ -399,7 +409,8 @@ struct world_answer *world_complete(struct world *w, const struct world_item *tu
     return a;
 }
 
-struct world_answer *world_complete_on(struct world *w, uint64_t connection, const char *id, const char *token, ...)
+struct world_answer *world_complete_on(struct world *w, uint64_t connection, const char *id,
+                                       const char *token, ...)
 {
     va_list ap;
     va_start(ap, token);
@@ -420,7 +431,8 @@ static ActivityResponse *task_response(struct world *w, const struct world_item 
     return r;
 }
 
-struct world_answer *world_result(struct world *w, const struct world_item *task, const char *result)
+struct world_answer *world_result(struct world *w, const struct world_item *task,
+                                  const char *result)
 {
     char *id;
     ActivityResponse *r = task_response(w, task, &id);
@@ -428,7 +440,8 @@ struct world_answer *world_result(struct world *w, const struct world_item *task
     return world_do(w, DT_COMPLETE_TASK, id, r);
 }
 
-struct world_answer *world_failure(struct world *w, const struct world_item *task, const char *type, const char *msg)
+struct world_answer *world_failure(struct world *w, const struct world_item *task, const char *type,
+                                   const char *msg)
 {
     char *id;
     ActivityResponse *r = task_response(w, task, &id);
@@ -452,10 +465,12 @@ void world_abandon(struct world *w, const struct world_item *item)
 static const char *event_name(int type)
 {
     static const char *const NAMES[] = {
-        [3] = "ExecutionStarted", [4] = "ExecutionCompleted", [5] = "ExecutionTerminated", [6] = "TaskScheduled",
-        [7] = "TaskCompleted", [8] = "TaskFailed", [9] = "ChildCreated", [10] = "ChildCompleted",
-        [11] = "ChildFailed", [12] = "TimerCreated", [13] = "TimerFired", [14] = "OrchestratorStarted",
-        [16] = "EventSent", [17] = "EventRaised", [21] = "Suspended", [22] = "Resumed",
+        [3] = "ExecutionStarted", [4] = "ExecutionCompleted", [5] = "ExecutionTerminated",
+        [6] = "TaskScheduled",    [7] = "TaskCompleted",      [8] = "TaskFailed",
+        [9] = "ChildCreated",     [10] = "ChildCompleted",    [11] = "ChildFailed",
+        [12] = "TimerCreated",    [13] = "TimerFired",        [14] = "OrchestratorStarted",
+        [16] = "EventSent",       [17] = "EventRaised",       [21] = "Suspended",
+        [22] = "Resumed",
     };
     return type >= 0 && (size_t)type < ARRAY_LEN(NAMES) && NAMES[type] ? NAMES[type] : "?";
 }
@@ -501,12 +516,14 @@ static const char *names(struct world *w, HistoryEvent *const *events, size_t n)
 
 const char *world_new_events(struct world *w, const struct world_item *turn)
 {
-    return names(w, turn->item->orchestratorrequest->newevents, turn->item->orchestratorrequest->n_newevents);
+    return names(w, turn->item->orchestratorrequest->newevents,
+                 turn->item->orchestratorrequest->n_newevents);
 }
 
 const char *world_past_events(struct world *w, const struct world_item *turn)
 {
-    return names(w, turn->item->orchestratorrequest->pastevents, turn->item->orchestratorrequest->n_pastevents);
+    return names(w, turn->item->orchestratorrequest->pastevents,
+                 turn->item->orchestratorrequest->n_pastevents);
 }
 
 const char *world_history(struct world *w, const char *id)
@@ -523,14 +540,16 @@ const char *world_history(struct world *w, const char *id)
         if (page.next_row > page.to_row)
             break;
         req = arena_new(w->arena, struct dt_history);
-        *req = (struct dt_history){.execution = page.execution, .from_row = page.next_row, .to_row = page.to_row};
+        *req = (struct dt_history){
+            .execution = page.execution, .from_row = page.next_row, .to_row = page.to_row};
     }
     /* Stored frames are those of OrchestratorRequest.pastEvents. */
     OrchestratorRequest *all;
     struct error err = {0};
     struct bytes copy = arena_dup(w->arena, strbuf_bytes(&frames));
     strbuf_deinit(&frames);
-    enum err rc = wire_unpack(&orchestrator_request__descriptor, w->arena, copy, &WIRE_LIMITS, &all, &err);
+    enum err rc =
+        wire_unpack(&orchestrator_request__descriptor, w->arena, copy, &WIRE_LIMITS, &all, &err);
     ASSERT(rc == OK);
     return names(w, all->pastevents, all->n_pastevents);
 }

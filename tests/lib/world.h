@@ -52,14 +52,18 @@ struct world_answer {
     struct strbuf reply;
 };
 /* Runs one command to its end, or leaves it waiting. */
-struct world_answer *world_do(struct world *w, enum dt_command type, const char *id, const void *request);
-struct world_answer *world_do_on(struct world *w, uint64_t connection, enum dt_command type, const char *id,
-                                 const void *request);
+struct world_answer *world_do(struct world *w, enum dt_command type, const char *id,
+                              const void *request);
+struct world_answer *world_do_on(struct world *w, uint64_t connection, enum dt_command type,
+                                 const char *id, const void *request);
 
 /* Common requests. */
-struct world_answer *world_start(struct world *w, const char *id, const char *name, const char *input);
-struct world_answer *world_raise(struct world *w, const char *id, const char *name, const char *data);
-struct world_answer *world_terminate(struct world *w, const char *id, const char *output, bool recursive);
+struct world_answer *world_start(struct world *w, const char *id, const char *name,
+                                 const char *input);
+struct world_answer *world_raise(struct world *w, const char *id, const char *name,
+                                 const char *data);
+struct world_answer *world_terminate(struct world *w, const char *id, const char *output,
+                                     bool recursive);
 OrchestrationState *world_get(struct world *w, const char *id); /* with payloads; NULL: unknown */
 struct world_answer *world_wait(struct world *w, const char *id, uint32_t mode, uint64_t wait_id);
 
@@ -75,15 +79,20 @@ struct world_item *world_task(struct world_stream *st);
 OrchestratorAction *act_task(struct world *w, int32_t id, const char *name, const char *input);
 OrchestratorAction *act_timer(struct world *w, int32_t id, usec_t due);
 OrchestratorAction *act_child(struct world *w, int32_t id, const char *name, const char *instance);
-OrchestratorAction *act_send(struct world *w, int32_t id, const char *target, const char *name, const char *data);
-OrchestratorAction *act_done(struct world *w, int32_t id, OrchestrationStatus status, const char *result);
+OrchestratorAction *act_send(struct world *w, int32_t id, const char *target, const char *name,
+                             const char *data);
+OrchestratorAction *act_done(struct world *w, int32_t id, OrchestrationStatus status,
+                             const char *result);
 
 /* NULL-terminated actions. Answers the turn. */
-struct world_answer *world_complete(struct world *w, const struct world_item *turn, ...) __attribute__((sentinel));
-struct world_answer *world_complete_on(struct world *w, uint64_t connection, const char *id, const char *token, ...)
+struct world_answer *world_complete(struct world *w, const struct world_item *turn, ...)
     __attribute__((sentinel));
-struct world_answer *world_result(struct world *w, const struct world_item *task, const char *result);
-struct world_answer *world_failure(struct world *w, const struct world_item *task, const char *type, const char *msg);
+struct world_answer *world_complete_on(struct world *w, uint64_t connection, const char *id,
+                                       const char *token, ...) __attribute__((sentinel));
+struct world_answer *world_result(struct world *w, const struct world_item *task,
+                                  const char *result);
+struct world_answer *world_failure(struct world *w, const struct world_item *task, const char *type,
+                                   const char *msg);
 /* Gives the item back. */
 void world_abandon(struct world *w, const struct world_item *item);
 

@@ -121,7 +121,7 @@ static void a_reference_of_zero_is_real(void **state)
     assert_null(e->taskcompleted->result);
 
     strbuf_reset(&f->b);
-    event_timer_created(&f->b, 0, NOW, NOW + 5);
+    event_timer_created(&f->b, 0, NOW, NOW + 5, 0);
     read_event(f, 0, TYPE(TIMER_CREATED), 0, BYTES_NONE);
 }
 
@@ -144,11 +144,11 @@ static void timers_have_the_same_due_time_to_the_digit(void **state)
     struct fixture *f = *state;
     usec_t due = NOW + 1;
 
-    event_timer_created(&f->b, 9, NOW, due);
+    event_timer_created(&f->b, 9, NOW, due, 0);
     HistoryEvent *e = read_event(f, 9, TYPE(TIMER_CREATED), 0, BYTES_NONE);
     assert_int_equal(e->timercreated->fireat->nanos, 123457000);
     strbuf_reset(&f->b);
-    event_timer_fired(&f->b, NOW, 9, due);
+    event_timer_fired(&f->b, NOW, 9, due, 0);
     HistoryEvent *fired = read_event(f, -1, TYPE(TIMER_FIRED), 9, BYTES_NONE);
     assert_int_equal(fired->timerfired->fireat->seconds, e->timercreated->fireat->seconds);
     assert_int_equal(fired->timerfired->fireat->nanos, e->timercreated->fireat->nanos);

@@ -54,7 +54,8 @@ static void hello_runs_to_its_end(void **state)
     assert_ok(world_result(w, task, "\"done\""));
     turn = world_turn(st);
     assert_string_equal(world_new_events(w, turn), "OrchestratorStarted TaskCompleted(1)");
-    assert_string_equal(world_past_events(w, turn), "OrchestratorStarted ExecutionStarted TaskScheduled#1");
+    assert_string_equal(world_past_events(w, turn),
+                        "OrchestratorStarted ExecutionStarted TaskScheduled#1");
     assert_ok(world_complete(w, turn, act_done(w, 2, COMPLETED, "\"out\""), NULL));
     OrchestrationState *s = world_get(w, "a");
     assert_int_equal(s->orchestrationstatus, COMPLETED);
@@ -84,10 +85,11 @@ static void the_twelve_events(void **state)
     assert_ok(world_complete(w, turn, act_child(w, 3, "C", "kid"), NULL));
     assert_ok(world_complete(w, world_turn(st), act_done(w, 1, COMPLETED, "7"), NULL));
     assert_ok(world_complete(w, world_turn(st), act_done(w, 4, COMPLETED, "8"), NULL));
-    assert_string_equal(world_history(w, "a"),
-                        "OrchestratorStarted ExecutionStarted TaskScheduled#1 OrchestratorStarted TaskCompleted(1) "
-                        "TimerCreated#2 OrchestratorStarted TimerFired(2) ChildCreated#3 OrchestratorStarted "
-                        "ChildCompleted(3) ExecutionCompleted");
+    assert_string_equal(
+        world_history(w, "a"),
+        "OrchestratorStarted ExecutionStarted TaskScheduled#1 OrchestratorStarted TaskCompleted(1) "
+        "TimerCreated#2 OrchestratorStarted TimerFired(2) ChildCreated#3 OrchestratorStarted "
+        "ChildCompleted(3) ExecutionCompleted");
     world_free(w);
 }
 
@@ -98,7 +100,8 @@ static void continue_as_new_carries_what_it_should(void **state)
     struct world_stream *st = world_stream(w, 10, 10);
     (void)state;
     assert_ok(world_start(w, "a", "P", "1"));
-    assert_ok(world_complete(w, world_turn(st), act_task(w, 1, "T", NULL), act_timer(w, 2, w->wall + 100), NULL));
+    assert_ok(world_complete(w, world_turn(st), act_task(w, 1, "T", NULL),
+                             act_timer(w, 2, w->wall + 100), NULL));
     struct world_item *task = world_task(st);
     assert_ok(world_raise(w, "a", "go", "1"));
     struct world_item *turn = world_turn(st);
@@ -109,7 +112,8 @@ static void continue_as_new_carries_what_it_should(void **state)
     assert_ok(world_complete(w, turn, act_done(w, 3, AS_NEW, "2"), NULL));
     turn = world_turn(st);
     assert_string_equal(world_past_events(w, turn), "");
-    assert_string_equal(world_new_events(w, turn), "OrchestratorStarted ExecutionStarted EventRaised(later)");
+    assert_string_equal(world_new_events(w, turn),
+                        "OrchestratorStarted ExecutionStarted EventRaised(later)");
     assert_int_equal(world_get(w, "a")->orchestrationstatus, RUNNING);
     assert_text(world_get(w, "a")->input, "2");
     assert_ok(world_complete(w, turn, act_done(w, 1, COMPLETED, NULL), NULL));
@@ -154,8 +158,9 @@ static void terminate_in_its_forms(void **state)
     assert_ok(world_terminate(w, "never", "\"bye\"", false));
     assert_int_equal(world_get(w, "never")->orchestrationstatus, TERMINATED);
     assert_text(world_get(w, "never")->output, "\"bye\"");
-    assert_string_equal(world_history(w, "never"),
-                        "OrchestratorStarted ExecutionStarted ExecutionTerminated ExecutionCompleted");
+    assert_string_equal(
+        world_history(w, "never"),
+        "OrchestratorStarted ExecutionStarted ExecutionTerminated ExecutionCompleted");
 
     struct world_stream *st = world_stream(w, 10, 10);
     assert_ok(world_start(w, "p", "P", NULL));
@@ -206,7 +211,8 @@ static void items_come_again(void **state)
     assert_ok(world_complete(w, third, act_task(w, 1, "T", NULL), NULL));
     struct world_item *task = world_task(b);
     world_close(b);
-    assert_ok(world_result(w, task, "1")); /* an activity's token is good until another answer came */
+    assert_ok(
+        world_result(w, task, "1")); /* an activity's token is good until another answer came */
     struct world_stream *c = world_stream(w, 10, 10);
     assert_string_equal(world_new_events(w, world_turn(c)), "OrchestratorStarted TaskCompleted(1)");
     world_free(w);
@@ -219,12 +225,15 @@ static void invalid_actions_fail_the_instance_alone(void **state)
     struct world_stream *st = world_stream(w, 10, 10);
     (void)state;
     assert_ok(world_start(w, "i", "P", NULL));
-    assert_ok(world_complete(w, world_turn(st), act_task(w, 1, "T", NULL), act_task(w, 2, "", NULL), NULL));
+    assert_ok(world_complete(w, world_turn(st), act_task(w, 1, "T", NULL), act_task(w, 2, "", NULL),
+                             NULL));
     OrchestrationState *s = world_get(w, "i");
     assert_int_equal(s->orchestrationstatus, FAILED);
-    assert_true(bytes_eq(wire_view(s->failuredetails->errortype), BYTES_LIT("InvalidOrchestratorAction")));
+    assert_true(
+        bytes_eq(wire_view(s->failuredetails->errortype), BYTES_LIT("InvalidOrchestratorAction")));
     assert_null(world_next(st)); /* T was not scheduled */
-    assert_string_equal(world_history(w, "i"), "OrchestratorStarted ExecutionStarted ExecutionCompleted");
+    assert_string_equal(world_history(w, "i"),
+                        "OrchestratorStarted ExecutionStarted ExecutionCompleted");
     world_free(w);
 }
 
@@ -290,14 +299,17 @@ static void token_less_answers_do_not_cross(void **state)
     world_advance(w, USEC_PER_SEC + 1);
     struct world_item *second = world_turn(b);
     assert_string_equal(world_new_events(w, second), events);
-    HistoryEvent *x = first->item->orchestratorrequest->newevents[0], *y = second->item->orchestratorrequest->newevents[0];
+    HistoryEvent *x = first->item->orchestratorrequest->newevents[0],
+                 *y = second->item->orchestratorrequest->newevents[0];
     assert_int_equal(x->timestamp->seconds, y->timestamp->seconds);
     assert_int_equal(x->timestamp->nanos, y->timestamp->nanos);
     assert_ok(world_complete_on(w, 8, "i", NULL, act_timer(w, 0, w->wall), NULL));
     world_advance(w, 1);
-    assert_null(world_next(b)); /* the first dispatch may still be answered: its second is not over */
+    assert_null(
+        world_next(b)); /* the first dispatch may still be answered: its second is not over */
     assert_ok(world_complete_on(w, 9, "i", NULL, act_done(w, 1, COMPLETED, "\"old\""), NULL));
-    assert_int_equal(world_get(w, "i")->orchestrationstatus, RUNNING); /* that was the first one's answer */
+    assert_int_equal(world_get(w, "i")->orchestrationstatus,
+                     RUNNING); /* that was the first one's answer */
     world_advance(w, USEC_PER_SEC + 1);
     assert_string_equal(world_new_events(w, world_turn(b)), "OrchestratorStarted TimerFired(0)");
     assert_ok(world_complete_on(w, 8, "i", NULL, act_done(w, 1, COMPLETED, "\"new\""), NULL));
