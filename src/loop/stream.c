@@ -188,12 +188,11 @@ static void flush(struct loop_stream *s)
         s->want_send = false;
         strbuf_reset(&l->out);
         s->ops->produce(s, s->arg, &l->out, LOOP_WRITE_BYTES);
-        if (l->out.len > 0) {
-            if (!write_out(s, strbuf_bytes(&l->out), false) || s->writable_wait)
-                return;
-            if (l->out.len >= LOOP_WRITE_BYTES)
-                s->want_send = true;
-        }
+        /* A full round's worth: there may be more, also when the socket does not take all of this. */
+        if (l->out.len >= LOOP_WRITE_BYTES)
+            s->want_send = true;
+        if (l->out.len > 0 && (!write_out(s, strbuf_bytes(&l->out), false) || s->writable_wait))
+            return;
     }
     if (s->state == STREAM_FLUSHING && !s->want_send)
         shut_down(s);
