@@ -93,7 +93,10 @@ static bool on_received(struct loop_stream *s UNUSED, void *arg, struct bytes in
         return false;
     }
     arm(k);
-    return true;
+    if (!rpc_conn_is_finished(k->rpc))
+        return true;
+    lose(k);
+    return false;
 }
 
 static void on_produce(struct loop_stream *s, void *arg, struct strbuf *out, size_t max)

@@ -18,6 +18,15 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
     return 0;
 }
 
+static int on_begin_frame(nghttp2_session *session UNUSED, const nghttp2_frame_hd *hd, void *user)
+{
+    struct rpc_conn *c = user;
+
+    if (c->server && hd->type == NGHTTP2_HEADERS)
+        closed_check_headers(c, hd->stream_id);
+    return 0;
+}
+
 static void keep(nghttp2_rcbuf **slot, nghttp2_rcbuf *value)
 {
     if (*slot)
@@ -189,7 +198,10 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
         break;
     case NGHTTP2_RST_STREAM:
         call = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
-        if (call && !call->finished)
+        if (!call)
+            break;
+        call->peer_reset = true;
+        if (!call->finished)
             count_reset(c);
         break;
     case NGHTTP2_PING:
@@ -234,6 +246,7 @@ static int on_stream_close(nghttp2_session *session UNUSED, int32_t stream_id, u
     if (!call || !call->conn)
         return 0;
     call->stream_open = false;
+    closed_remember(c, call);
     if (c->server)
         server_call_closed(call, error_code);
     else
@@ -257,6 +270,7 @@ static nghttp2_session_callbacks *make_callbacks(void)
     nghttp2_session_callbacks *cb;
 
     ASSERT(nghttp2_session_callbacks_new(&cb) == 0);
+    nghttp2_session_callbacks_set_on_begin_frame_callback(cb, on_begin_frame);
     nghttp2_session_callbacks_set_on_begin_headers_callback(cb, on_begin_headers);
     nghttp2_session_callbacks_set_on_header_callback2(cb, on_header);
     nghttp2_session_callbacks_set_on_data_chunk_recv_callback(cb, on_data_chunk);
@@ -346,6 +360,7 @@ struct rpc_conn *rpc_conn_new_server(struct rpc_server *s, uint64_t id, struct b
     };
 
     c->server = s;
+    c->closed.skip = NGHTTP2_CLIENT_MAGIC_LEN;
     c->id = id;
     c->peer = copy_text(peer);
     c->keepalive_idle = (usec_t)set->keepalive_idle;
@@ -431,7 +446,8 @@ enum err rpc_conn_recv(struct rpc_conn *c, struct bytes in, usec_t now, struct e
     c->now = c->last_recv = now;
     c->ping_sent = 0;
     c->in_callbacks = true;
-    ssize_t n = nghttp2_session_mem_recv(c->session, in.ptr, in.len);
+    ssize_t n =
+        c->server ? closed_recv(c, in) : nghttp2_session_mem_recv(c->session, in.ptr, in.len);
     want_send_if_any(c);
     if (n < 0) {
         c->broken = true;

@@ -26,6 +26,7 @@
 #define RPC_ROOM_POLL (20 * USEC_PER_MSEC)
 #define RPC_OVERSIZE_FACTOR 4          /* x request.bytes are read of a message that is too large */
 #define RPC_RESET_RATE 1000            /* unanswered calls reset a second, for long (BL-129) */
+#define RPC_REFUSAL_BYTES KIB(64)      /* read of a request that is not gRPC before it is refused */
 #define RPC_SHUTDOWN_WAIT USEC_PER_SEC /* for the ping between the two GOAWAYs */
 
 struct rpc_msg {
@@ -100,6 +101,8 @@ struct rpc_call {
     bool bad_encoding;
     bool headers_seen;             /* client: the first block is through */
     bool room_wanted;              /* in conn->waiting */
+    bool peer_reset;               /* RST_STREAM has come */
+    const char *refusal;           /* HTTP status to answer at the request's end: it is not gRPC */
     bool plain_http;               /* answered as HTTP, without gRPC's framing and trailers */
     struct list_node node;         /* conn->calls */
     struct list_node room_node;    /* conn->waiting */
@@ -144,6 +147,20 @@ struct rpc_server {
     struct hashmap methods;
 };
 
+/* closed.c: which streams the peer has ended, and where in the frames its bytes are. */
+struct closed_streams {
+    int32_t newest; /* largest number that the peer has opened */
+    int32_t ended;  /* the last stream it ended in the bytes at hand; -1: none */
+    struct {
+        int32_t stream_id;
+        bool peer_ended;
+    } last[64];
+    size_t next;     /* in `last` */
+    size_t skip;     /* bytes to the next frame header */
+    uint8_t head[9]; /* a frame header as far as it has come */
+    uint8_t head_len;
+};
+
 struct rpc_conn {
     nghttp2_session *session;
     struct rpc_server *server; /* NULL: a client connection */
@@ -167,6 +184,7 @@ struct rpc_conn {
     size_t call_count;
     struct rpc_call *pool;
     unsigned pool_count;
+    struct closed_streams closed; /* server */
     /* rapid resets: a bucket of those still allowed */
     double reset_tokens;
     usec_t reset_at;
@@ -176,6 +194,12 @@ struct rpc_conn {
 void conn_want_send(struct rpc_conn *c);
 void conn_run_waiting(struct rpc_conn *c);
 void conn_abuse(struct rpc_conn *c); /* ends it with ENHANCE_YOUR_CALM */
+
+/* ---- closed.c ---- */
+void closed_remember(struct rpc_conn *c, const struct rpc_call *call);
+void closed_check_headers(struct rpc_conn *c, int32_t stream_id);
+ssize_t closed_recv(struct rpc_conn *c,
+                    struct bytes in); /* nghttp2_session_mem_recv() and the checks */
 
 /* ---- call.c ---- */
 struct rpc_call *call_new(struct rpc_conn *c, int32_t stream_id);
@@ -209,6 +233,7 @@ bool receiver_is_stalled(const struct rpc_call *call, usec_t now);
 void server_call_headers(struct rpc_call *call); /* the block is complete: dispatch */
 void server_submit_trailers(struct rpc_call *call);
 void server_send_headers(struct rpc_call *call);
+void server_refuse(struct rpc_call *call); /* sends `refusal` */
 void server_call_timer(struct rpc_call *call);
 void server_call_closed(struct rpc_call *call, uint32_t error_code);
 /* Ends a call on the layer's own account and tells the handler. */

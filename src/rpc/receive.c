@@ -401,6 +401,11 @@ void call_receive(struct rpc_call *call, struct bytes in, bool stream_ends)
     rx->progress = call->conn->now;
     if (rx->mode == RX_DISCARD || call->finished)
         return;
+    if (call->refusal) {
+        if (rx->total > RPC_REFUSAL_BYTES)
+            server_refuse(call);
+        return;
+    }
     if (rx->held.len > 0) {
         hold(call, in);
         return;
@@ -458,6 +463,8 @@ void call_receive_end(struct rpc_call *call)
     struct receiver *rx = &call->rx;
 
     call->half_closed = true;
+    if (call->refusal && !call->finished)
+        server_refuse(call);
     if (rx->mode == RX_ROOM || rx->paused || rx->held.len > 0)
         return; /* call_receive_go_on() comes here again */
     process_end(call);

@@ -251,11 +251,11 @@ void server_call_timer(struct rpc_call *call)
 /* ---- dispatch -------------------------------------------------------------------------------- */
 
 /* A request that is not gRPC: an answer that people understand. */
-static void refuse_http(struct rpc_call *call, const char *status)
+void server_refuse(struct rpc_call *call)
 {
     static const char TEXT[] = "This port speaks gRPC: POST with content-type application/grpc.\n";
-    nghttp2_nv nva[2] = {{(uint8_t *)(uintptr_t) ":status", (uint8_t *)(uintptr_t)status, 7, 3,
-                          NGHTTP2_NV_FLAG_NO_COPY_NAME | NGHTTP2_NV_FLAG_NO_COPY_VALUE},
+    nghttp2_nv nva[2] = {{(uint8_t *)(uintptr_t) ":status", (uint8_t *)(uintptr_t)call->refusal, 7,
+                          3, NGHTTP2_NV_FLAG_NO_COPY_NAME | NGHTTP2_NV_FLAG_NO_COPY_VALUE},
                          NV_STATIC("content-type", "text/plain; charset=utf-8")};
     struct rpc_msg *m = rpc_msg_new(sizeof(TEXT) - 1);
 
@@ -269,6 +269,14 @@ static void refuse_http(struct rpc_call *call, const char *status)
     nghttp2_data_provider provider = call_provider(call);
     (void)nghttp2_submit_response(call->conn->session, call->stream_id, nva, 2, &provider);
     conn_want_send(call->conn);
+}
+
+/* It is answered at its end, as any HTTP server would. */
+static void refuse_at_end(struct rpc_call *call, const char *status)
+{
+    call->refusal = status;
+    call->deadline = call->conn->now + RPC_STALL_TIME;
+    call_set_timer(call);
 }
 
 static bool is_grpc(const struct rpc_call *call)
@@ -301,11 +309,11 @@ static bool may_run(struct rpc_call *call)
         return false;
     }
     if (!call->verb || !bytes_eq(rcbuf_bytes(call->verb), BYTES_LIT("POST"))) {
-        refuse_http(call, "405");
+        refuse_at_end(call, "405");
         return false;
     }
     if (!is_grpc(call)) {
-        refuse_http(call, "415");
+        refuse_at_end(call, "415");
         return false;
     }
     struct bytes path = call->path ? rcbuf_bytes(call->path) : BYTES_NONE;
@@ -319,7 +327,7 @@ static bool may_run(struct rpc_call *call)
         refuse_encoding(call);
     else if (opts->admit && opts->admit(opts->arg, call, call->method, &err) != OK)
         rpc_call_fail(call, &err);
-    return !call->finished;
+    return !call->finished && !call->refusal;
 }
 
 void server_call_headers(struct rpc_call *call)
