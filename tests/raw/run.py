@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs the raw conformance tests: run.py [--jobs N] [--only PATTERN]... [MODULE]..."""
+"""Runs the raw conformance tests: run.py [--jobs N] [--only PATTERN]... [--skip PATTERN]... [MODULE]..."""
 
 import argparse
 import glob
@@ -18,6 +18,7 @@ def main():
     p = argparse.ArgumentParser(description=__doc__)
     p.add_argument("--jobs", type=int, default=int(os.environ.get("PERDURE_RAW_JOBS", "8")))
     p.add_argument("--only", action="append")
+    p.add_argument("--skip", action="append")
     p.add_argument("modules", nargs="*")
     args = p.parse_args()
     modules = args.modules or sorted(
@@ -26,7 +27,7 @@ def main():
     modules = [m if m.startswith("test_") else "test_" + m for m in modules]
     from lib import runner
 
-    ok = runner.run(modules, args.jobs, args.only)
+    ok = runner.run(modules, args.jobs, args.only, args.skip)
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0 if ok else 1)  # threads of grpcio may still hang on dead channels

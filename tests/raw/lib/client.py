@@ -20,10 +20,10 @@ OPTIONS = [
 
 
 def channel(target, agent=None, options=()):
-    opts = list(OPTIONS) + list(options)
+    opts = {**dict(OPTIONS), **dict(options)}
     if agent:
-        opts.append(("grpc.primary_user_agent", agent))
-    return grpc.insecure_channel(target, options=opts)
+        opts["grpc.primary_user_agent"] = agent
+    return grpc.insecure_channel(target, options=list(opts.items()))
 
 
 def same(data):

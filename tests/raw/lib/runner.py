@@ -31,6 +31,9 @@ from .worker import Auto, Worker
 NIGHTLY = os.environ.get("PERDURE_NIGHTLY") == "1"
 
 
+SANITIZED = os.environ.get("PERDURE_SANITIZED") == "1"
+
+
 def serial(fn):
     fn.serial = True
     return fn
@@ -182,7 +185,7 @@ def _run_one(pool, name, fn, out):
 
     thread = threading.Thread(target=body, daemon=True, name=name)
     thread.start()
-    seconds = getattr(fn, "limit", 60)
+    seconds = getattr(fn, "limit", 60) * (3 if SANITIZED else 1)
     thread.join(seconds)
     if not result:
         frame = sys._current_frames().get(thread.ident)
@@ -207,15 +210,19 @@ def _run_one(pool, name, fn, out):
     return False
 
 
-def run(modules, jobs=8, only=None):
+def chosen(name, patterns):
+    return any(fnmatch.fnmatch(name, p) or p in name for p in patterns)
+
+
+def run(modules, jobs=8, only=None, skip=None):
     """Runs the tests of the modules; True when none failed."""
     lock = threading.Lock()
 
     def out(line, detail=None):
         with lock:
-            print(line, flush=True)
             if detail:
                 print("--- %s\n%s" % (line, detail), file=sys.stderr, flush=True)
+            print(line, flush=True)
 
     parallel, alone = [], []
     for m in modules:
@@ -225,7 +232,7 @@ def run(modules, jobs=8, only=None):
             if not attr.startswith("test_") or not callable(fn):
                 continue
             name = "raw.%s.%s" % (short, attr[5:])
-            if only and not any(fnmatch.fnmatch(name, p) or p in name for p in only):
+            if (only and not chosen(name, only)) or (skip and chosen(name, skip)):
                 continue
             (alone if getattr(fn, "serial", False) else parallel).append((name, fn))
     faulthandler.enable()

@@ -1,0 +1,185 @@
+"""What operators meet: refusal before trouble, metrics, settings (spec 8.6, 13)."""
+
+import re
+import shutil
+import subprocess
+import time
+
+from lib import actions as act
+from lib.client import Client, channel, error_of, expect_error
+from lib.history import check_legal
+from lib.proto import COMPLETED, METHODS, kinds, pb
+from lib.runner import Skip, limit
+from lib.server import binary, eventually
+
+
+# reports: BL-138
+def test_little_disk_left(t):
+    """New work is refused before the disk is full; everything that frees or finishes is taken."""
+    s = t.own_server()
+    if shutil.disk_usage(s.dir).free > 1 << 40:
+        raise Skip("over 1 TiB free: no setting is above that")
+    c, w = t.pair()
+    c.start("o", "run")
+    w.done(w.turn(), act.task(1, "a"))
+    a = w.task()
+    c.start("o", "done")
+    w.done(w.turn(), act.complete())
+    c.start("o", "waits")
+    s.settings["overload.disk_free"] = "1024GiB"
+    w.close()
+    s.restart()
+    c, w = t.client(), t.worker()
+    assert s.get("/healthz")[0] == 200
+    for method, request in (
+        ("StartInstance", c.create("o", "new")),
+        ("RaiseEvent", pb.RaiseEventRequest(instanceId="run", name="e")),
+        ("WaitForInstanceCompletion", pb.GetInstanceRequest(instanceId="run")),
+    ):
+        code, text = c.error(method, request)
+        assert code == "RESOURCE_EXHAUSTED", (method, code, text)
+    assert c.get("new") is None
+    w.result(w.task() if a is None else a, "r")
+    got = {}
+    for _ in range(2):
+        i = w.turn()
+        got[i.id] = i
+    w.done(got["run"], act.complete(result="r"))
+    assert c.get("run").output.value == "r"
+    c.suspend("waits")
+    c.resume("waits")
+    w.done(got["waits"])
+    c.terminate("waits", "t")
+    assert c.purge("done").deletedInstanceCount == 1
+    assert kinds(c.history("run"))[-1] == "executionCompleted"
+    # And taken again when there is room.
+    del s.settings["overload.disk_free"]
+    s.restart()
+    t.client().start("o", "new")
+
+
+# reports: BL-087
+def test_outputs_over_the_clients_limit(t):
+    """6 MB of output: readable without payloads, and with them by a client that allows it."""
+    c, w = t.pair(check=False)
+    id = c.start("o")
+    w.done(w.turn(), act.complete(result="x" * (6 << 20)))
+    stock = t.client(options=[("grpc.max_receive_message_length", 4 << 20)])
+    assert stock.get(id, False).orchestrationStatus == COMPLETED
+    code, text = error_of(lambda: stock.get(id, True))
+    assert code == "RESOURCE_EXHAUSTED" and "4194304" in text, (code, text)
+    assert stock.get(id, False) is not None, "the connection is fine"
+    assert len(c.get(id).output.value) == 6 << 20
+
+
+# reports: BL-142, BL-141
+@limit(90)
+def test_metrics_are_bounded(t):
+    s = t.own_server()
+    c = t.client()
+    for n in range(1500):
+        c.start("name-%d" % n, "instance-%d" % n)
+    code, text = s.get("/metrics")
+    assert code == 200 and len(text) < 2 << 20, len(text)
+    assert "instance-" not in text, "instance ids are no labels"
+    assert text.count("name-") < 1200, text.count("name-")
+    for line in text.splitlines():
+        assert line.startswith("#") or not line or re.match(
+            r'^[a-zA-Z_:][a-zA-Z0-9_:]*(\{[^}]*\})? [-+0-9.eE]+(Inf|NaN)?$', line), line
+    names = {l.split()[2] for l in text.splitlines() if l.startswith("# TYPE")}
+    for wanted in ("rpc", "commit", "batch", "work_ready", "work_in_flight", "timer", "waiter", "connection", "instance",
+                   "store", "wal"):
+        assert any(wanted in n for n in names), (wanted, sorted(names))
+
+
+# reports: BL-141
+def test_metrics_tell_the_counts(t):
+    s = t.own_server()
+    c, w = t.pair()
+    for n in range(7):
+        c.start("o", "i%d" % n)
+    for _ in range(3):
+        w.done(w.turn(), act.complete())
+
+    def count(status):
+        for line in s.get("/metrics")[1].splitlines():
+            if line.startswith("#") or "instance" not in line:
+                continue
+            if status.lower() in line.lower():
+                return float(line.rsplit(" ", 1)[1])
+        return None
+
+    eventually(lambda: count("COMPLETED") == 3 and count("PENDING") == 4, 10,
+               "3 completed, 4 pending in /metrics")
+
+
+def test_bad_settings(t):
+    for args in (["--set", "no.such=1"], ["--set", "turn.timeout=fast"], ["--set", "request.bytes=-1"],
+                 ["--set", "history.max_events"], ["--listen", "nonsense"], ["--listen", "127.0.0.1:99999"],
+                 ["--store", "mongodb:x"], ["--nope"], ["--tls-cert", "x"], ["--api-keys", "x"]):
+        r = subprocess.run([binary(), "serve", "--store", "memory", "--http", "off"]
+                           + (["--listen", "127.0.0.1:0"] if "--listen" not in args else []) + args,
+                           capture_output=True, text=True, timeout=20)
+        assert r.returncode == 2 and r.stderr.strip() and not r.stdout, (args, r)
+        assert r.stderr.strip().count("\n") <= 2, r.stderr
+
+
+# reports: BL-021, BL-022
+@limit(60)
+def test_times_of_turns_and_activities_are_apart(t):
+    """A turn's time-out says nothing about activities; a live worker keeps its activity."""
+    t.shared(turn__timeout="1s", keepalive__idle="1s", keepalive__timeout="1s", ping__interval="1s")
+    id, c, w, i = t.started()
+    other = t.worker(orch=0)
+    w.done(i, act.task(1, "long"))
+    got = None
+    for x in (w, other):
+        try:
+            got = x.task(timeout=2)
+            break
+        except AssertionError:
+            continue
+    w.none(4, "task")
+    other.none(0.1, "task")
+    x.result(got, "r")
+    for y in (w, other):
+        try:
+            i = y.turn(timeout=0.9)
+            y.done(i, act.complete(result="r"))
+            break
+        except AssertionError:
+            continue
+    assert c.wait(id, 10).output.value == "r"
+
+
+# reports: BL-076, BL-084
+def test_ids_are_case_sensitive_and_kinds_apart(t):
+    c, w = t.pair()
+    c.start("o", "abc", input="x" * 100_000)
+    c.start("o", "ABC", input="y" * 100_000)
+    for _ in range(2):
+        i = w.turn()
+        w.done(i, act.complete(result=i.id))
+    assert c.purge("ABC").deletedInstanceCount == 1
+    assert c.get("abc").output.value == "abc" and c.get("ABC") is None
+    expect_error(lambda: c.start("o", "@counter@x"), "INVALID_ARGUMENT")
+    expect_error(lambda: c.event("@counter@x"), "NOT_FOUND")
+    c.terminate("@counter@x")
+    assert c.get("@counter@x") is None
+
+
+def test_errors_never_show_insides(t):
+    """No paths and no stack traces in any message."""
+    c = t.client()
+    texts = []
+    for method in METHODS:
+        if METHODS[method].streams:
+            continue
+        for raw in (b"", b"\xff", b"\x0a\x01x"):
+            try:
+                c.call(method, raw, raw=True, timeout=2)
+            except Exception as e:
+                texts.append(e.details() or "")
+    for text in texts:
+        assert "/" not in text.replace("and/or", "") and ".c:" not in text and "\n" not in text, text
+        assert text and len(text) < 2000
