@@ -469,6 +469,21 @@ static void command_answer(struct engine *e, struct unit *u)
     cmd->done(cmd);
 }
 
+/* What follows a batch reads in one transaction: it sees one state, and the store takes its locks once. */
+static void read_begin(struct engine *e)
+{
+    struct error err = {0};
+    if (!e->is_reading)
+        e->is_reading = e->is_healthy && store_begin(e->store, &err) == OK;
+}
+
+static void read_end(struct engine *e)
+{
+    if (e->is_reading)
+        store_rollback(e->store);
+    e->is_reading = false;
+}
+
 static void batch_done(struct engine *e)
 {
     if (e->has_steps) {
@@ -480,6 +495,7 @@ static void batch_done(struct engine *e)
         if (u->type == UNIT_COMMAND && u->status == OK && u->cmd->waiting)
             u->cmd = NULL; /* a waiter's from now on: this very batch may answer it */
     }
+    read_begin(e);
     effects_perform(e);
     if (e->waiters.count > 0)
         for (size_t i = 0; i < e->touched_count; i++)
@@ -578,12 +594,14 @@ bool engine_run(struct engine *e)
     else
         batch_refuse(e);
     e->now = clock_monotonic(e->clock);
+    read_begin(e);
     dispatch_timeouts(e);
     tokenless_expire(e);
     stream_pings(e);
     bool more = e->is_healthy && recovery_step(e);
     dispatch_run(e);
     cache_trim(e);
+    read_end(e);
     return more || e->head ||
            (e->is_healthy &&
             (e->pending.count > 0 || e->mail_waits || e->trash_waits || timers_next(e) <= e->wall));

@@ -162,6 +162,7 @@ struct engine {
     struct object **touched;
     size_t touched_count, touched_cap;
     bool is_healthy;
+    bool is_reading;  /* a transaction is open for what follows a batch */
     usec_t retry_at;  /* monotonic */
     usec_t wall, now; /* of this run: wall, monotonic */
     usec_t started;   /* monotonic */

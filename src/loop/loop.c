@@ -120,11 +120,24 @@ usec_t loop_now(const struct loop *l)
 
 void loop_post(struct loop *l, struct loop_task *task)
 {
+    task->next = NULL;
+    loop_post_chain(l, task, task);
+}
+
+void loop_post_chain(struct loop *l, struct loop_task *first, struct loop_task *last)
+{
+    struct loop_task *newest = NULL, *oldest = first; /* the stack holds them newest first */
+    while (first) {
+        struct loop_task *next = first == last ? NULL : first->next;
+        first->next = newest;
+        newest = first;
+        first = next;
+    }
     struct loop_task *head = atomic_load_explicit(&l->posted, memory_order_relaxed);
 
     do {
-        task->next = head;
-    } while (!atomic_compare_exchange_weak_explicit(&l->posted, &head, task, memory_order_acq_rel,
+        oldest->next = head;
+    } while (!atomic_compare_exchange_weak_explicit(&l->posted, &head, newest, memory_order_acq_rel,
                                                     memory_order_relaxed));
     if (!head) { /* the first since the loop looked */
         uint64_t one = 1;

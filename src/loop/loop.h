@@ -30,6 +30,8 @@ usec_t loop_now(const struct loop *l); /* monotonic, read once a round */
 /* Work for the loop's thread, from any thread. Intrusive: the caller owns `task` and it must stay until fn ran. In order of posting.
  * One eventfd write for however many tasks are posted before the loop wakes. */
 void loop_post(struct loop *l, struct loop_task *task);
+/* The same for a chain, first to last, that is linked by `next`: one wake-up for all. */
+void loop_post_chain(struct loop *l, struct loop_task *first, struct loop_task *last);
 /* Runs fn(arg) at the end of each round (after all callbacks, before sleeping): flushes of batched output. */
 void loop_on_round_end(struct loop *l, void (*fn)(void *arg), void *arg);
 

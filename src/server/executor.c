@@ -31,6 +31,8 @@ struct executor {
     void (*publish)(void *arg, struct engine *e);
     void *publish_arg;
     usec_t published;
+    void (*batch_end)(void *arg);
+    void *batch_end_arg;
 
     struct store_checkpointer *checkpointer;
     pthread_mutex_t checkpoint_lock;
@@ -99,7 +101,7 @@ static void keep_log_bounded(struct executor *x)
         log_error(LOG_WARN, "store: the log could not be restarted", &err);
     store_stats(x->store, &stats);
     usec_t now = clock_monotonic(x->clock);
-    if (stats.wal_bytes > x->settings->wal_bytes && now - x->complained > LOG_COMPLAINS_EVERY) {
+    if (stats.wal_bytes > 2 * x->settings->wal_bytes && now - x->complained > LOG_COMPLAINS_EVERY) {
         x->complained = now;
         LOG(LOG_WARN,
             "store: a long read keeps the log from restarting; it grows until that read ends",
@@ -160,6 +162,8 @@ static void *executor_run(void *arg)
     while (take_queue(x, more, &bytes)) {
         atomic_store(&x->batch_begun, clock_monotonic(x->clock));
         more = engine_run(x->engine);
+        if (x->batch_end)
+            x->batch_end(x->batch_end_arg);
         atomic_store(&x->batch_begun, 0);
         atomic_fetch_sub(&x->queued_bytes, bytes);
         atomic_store(&x->in_flight, engine_in_flight(x->engine));
@@ -206,6 +210,15 @@ enum err executor_start(struct executor *x, struct error *err)
     return OK;
 }
 
+static void refuse_chain(struct command *first)
+{
+    for (struct command *cmd = first, *next; cmd; cmd = next) {
+        next = cmd->next;
+        cmd->status = error_set(command_error(cmd), ERR_UNAVAILABLE, "the server is stopping");
+        cmd->done(cmd);
+    }
+}
+
 void executor_stop(struct executor *x)
 {
     pthread_mutex_lock(&x->lock);
@@ -226,11 +239,7 @@ void executor_stop(struct executor *x)
     x->head = NULL;
     x->tail = &x->head;
     pthread_mutex_unlock(&x->lock);
-    for (struct command *next; rest; rest = next) { /* came between the last batch and now */
-        next = rest->next;
-        rest->status = error_set(command_error(rest), ERR_UNAVAILABLE, "the server is stopping");
-        rest->done(rest);
-    }
+    refuse_chain(rest); /* came between the last batch and now */
 }
 
 void executor_free(struct executor *x)
@@ -245,23 +254,40 @@ void executor_free(struct executor *x)
     free(x);
 }
 
-void executor_post(struct executor *x, struct command *cmd)
+void executor_post_chain(struct executor *x, struct command *first, struct command *last)
 {
-    cmd->next = NULL;
+    size_t bytes = 0;
+    last->next = NULL;
+    for (struct command *cmd = first; cmd; cmd = cmd->next)
+        bytes += cmd->bytes;
     pthread_mutex_lock(&x->lock);
     bool stopped = x->is_stopped;
     if (!stopped) {
-        atomic_fetch_add(&x->queued_bytes, cmd->bytes);
-        *x->tail = cmd;
-        x->tail = &cmd->next;
+        atomic_fetch_add(&x->queued_bytes, bytes);
+        *x->tail = first;
+        x->tail = &last->next;
         if (x->is_asleep)
             pthread_cond_signal(&x->wake);
     }
     pthread_mutex_unlock(&x->lock);
-    if (stopped) {
-        cmd->status = error_set(command_error(cmd), ERR_UNAVAILABLE, "the server is stopping");
-        cmd->done(cmd);
-    }
+    if (stopped)
+        refuse_chain(first);
+}
+
+void executor_post(struct executor *x, struct command *cmd)
+{
+    executor_post_chain(x, cmd, cmd);
+}
+
+bool executor_is_current(const struct executor *x)
+{
+    return x->is_started && pthread_equal(pthread_self(), x->thread);
+}
+
+void executor_on_batch_end(struct executor *x, void (*fn)(void *arg), void *arg)
+{
+    x->batch_end = fn;
+    x->batch_end_arg = arg;
 }
 
 /* ---- calls from other threads --------------------------------------------------------------------------------- */

@@ -29,6 +29,12 @@ void executor_free(struct executor *x); /* after executor_stop(); NULL is fine *
 /* Any thread. The command comes back through its done(), on the executor's thread. After executor_stop() it is answered UNAVAILABLE at
  * once, on the caller's. */
 void executor_post(struct executor *x, struct command *cmd);
+/* The same for a chain, first to last, that is linked by `next`. */
+void executor_post_chain(struct executor *x, struct command *first, struct command *last);
+/* True on the executor's own thread. */
+bool executor_is_current(const struct executor *x);
+/* Before executor_start(): called on the executor's thread after each batch, to hand over what it posted. */
+void executor_on_batch_end(struct executor *x, void (*fn)(void *arg), void *arg);
 /* Runs fn(engine, arg) on the executor's thread and waits for it; not from a loop thread. */
 void executor_call(struct executor *x, void (*fn)(struct engine *e, void *arg), void *arg);
 

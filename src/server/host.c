@@ -2,17 +2,66 @@
 
 #include <inttypes.h>
 
+#include "base/assert.h"
+
+/* The inbox of the loop that runs on this thread. */
+static _Thread_local struct host_inbox *own_inbox;
+
+static void batch_ended(void *arg)
+{
+    struct host *h = arg;
+    for (size_t i = 0; i < h->loop_count; i++) {
+        struct host_outbox *o = &h->out[i];
+        if (!o->first)
+            continue;
+        loop_post_chain(o->loop, o->first, o->last);
+        o->first = o->last = NULL;
+    }
+}
+
+static void round_ended(void *arg)
+{
+    struct host_inbox *in = arg;
+    own_inbox = in;
+    if (!in->first)
+        return;
+    struct command *first = in->first, *last = in->last;
+    in->first = in->last = NULL;
+    executor_post_chain(in->host->executor, first, last);
+}
+
 void host_init(struct host *h, struct executor *x, const struct settings *settings)
 {
     h->executor = x;
     h->settings = settings;
     atomic_store(&h->is_draining, false);
     atomic_store(&h->disk_free, UINT64_MAX);
+    executor_on_batch_end(x, batch_ended, h);
+}
+
+void host_add_loop(struct host *h, struct loop *loop)
+{
+    ASSERT(h->loop_count < HOST_LOOPS_MAX);
+    h->out[h->loop_count] = (struct host_outbox){.loop = loop};
+    h->in[h->loop_count] = (struct host_inbox){.host = h};
+    loop_on_round_end(loop, round_ended, &h->in[h->loop_count]);
+    h->loop_count++;
 }
 
 static void submit(void *arg, struct command *cmd)
 {
-    executor_post(((struct host *)arg)->executor, cmd);
+    struct host *h = arg;
+    struct host_inbox *in = own_inbox;
+    cmd->next = NULL;
+    if (!in || in->host != h) {
+        executor_post(h->executor, cmd);
+        return;
+    }
+    if (in->last)
+        in->last->next = cmd;
+    else
+        in->first = cmd;
+    in->last = cmd;
 }
 
 static void *thread_of(void *arg, const struct rpc_call *call)
@@ -23,8 +72,22 @@ static void *thread_of(void *arg, const struct rpc_call *call)
 
 static void post(void *arg, void *thread, struct loop_task *task)
 {
-    (void)arg;
-    loop_post(thread, task);
+    struct host *h = arg;
+    struct host_outbox *o = NULL;
+    if (executor_is_current(h->executor))
+        for (size_t i = 0; i < h->loop_count; i++)
+            if (h->out[i].loop == thread)
+                o = &h->out[i];
+    if (!o) {
+        loop_post(thread, task);
+        return;
+    }
+    task->next = NULL;
+    if (o->last)
+        o->last->next = task;
+    else
+        o->first = task;
+    o->last = task;
 }
 
 static bool is_draining(void *arg)

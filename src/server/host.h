@@ -10,7 +10,25 @@
 #include "loop/loop.h"
 #include "server/executor.h"
 
+/* What the executor has for one loop, until its batch ends. */
+struct host_outbox {
+    struct loop *loop;
+    struct loop_task *first, *last;
+};
+
+/* What one loop has for the executor, until its round ends. */
+struct host_inbox {
+    struct host *host;
+    struct command *first, *last;
+};
+
+#define HOST_LOOPS_MAX 64
+
+/* Both ways go in bursts: a wake-up of another thread costs more than most commands. */
 struct host {
+    struct host_outbox out[HOST_LOOPS_MAX];
+    struct host_inbox in[HOST_LOOPS_MAX];
+    size_t loop_count;
     struct executor *executor;
     const struct settings *settings;
     _Atomic bool is_draining;
@@ -18,6 +36,8 @@ struct host {
 };
 
 void host_init(struct host *h, struct executor *x, const struct settings *settings);
+/* Before the loop runs: its commands go to the executor at the end of each round. */
+void host_add_loop(struct host *h, struct loop *loop);
 struct dt_host host_for_service(struct host *h);
 /* For grpc_front_options.opened. */
 void host_connection_opened(void *arg, struct loop *loop, struct rpc_conn *conn);

@@ -179,6 +179,7 @@ static enum err make_loops(struct server *s, struct error *err)
         enum err rc = loop_new(&s->loops[s->loop_count], err);
         if (rc)
             return rc;
+        host_add_loop(&s->host, s->loops[s->loop_count]);
     }
     return OK;
 }
