@@ -1,0 +1,34 @@
+/* session.h - the calls of a command: connect once, one request, one answer.
+ *
+ * Errors have the server's message and the code of its status; ERR_UNAVAILABLE, with the address, when it cannot be reached.
+ * Answers live in the invocation's arena.
+ * Tests: tests/cli/
+ */
+#pragma once
+
+#include "cli/command.h"
+#include "durabletask.pb-c.h"
+
+#define SESSION_TIMEOUT (30 * USEC_PER_SEC) /* of calls that should answer at once */
+#define SESSION_FOREVER ((usec_t)0)
+
+#define DURABLE_TASK(method) "/TaskHubSidecarService/" method
+#define ADMIN(method) "/perdure.v1.Admin/" method
+
+/* `answer` points to a pointer to the generated struct of `desc`; NULL: nobody looks at it. */
+MUST_CHECK enum err session_call(struct invocation *in, const char *path,
+                                 const ProtobufCMessage *request, usec_t timeout,
+                                 const ProtobufCMessageDescriptor *desc, void *answer,
+                                 struct error *err);
+/* Server streaming: `fn` gets each message and returns false to stop. */
+MUST_CHECK enum err session_stream(struct invocation *in, const char *path,
+                                   const ProtobufCMessage *request, usec_t timeout,
+                                   bool (*fn)(void *arg, struct bytes message), void *arg,
+                                   struct error *err);
+void session_close(struct invocation *in);
+
+/* The instance's state. ERR_NOT_FOUND: there is no such instance. */
+MUST_CHECK enum err session_look_up(struct invocation *in, const char *id, bool payloads,
+                                    OrchestrationState **out, struct error *err);
+/* ERR_NOT_FOUND, with one text for all commands. */
+enum err session_not_found(const struct invocation *in, const char *id, struct error *err);
