@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include <cmocka.h>
+#include <nghttp2/nghttp2.h>
 
 /* ---- the service ----------------------------------------------------------------------------- */
 
@@ -169,17 +170,23 @@ void rpc_fixture_init(struct rpc_fixture *f)
     f->now = 1000 * USEC_PER_SEC;
 }
 
+void rpc_fixture_new_server_conn(struct rpc_fixture *f)
+{
+    const struct rpc_conn_events ev = {.want_send = server_wants, .wake = wake, .arg = f};
+
+    f->s = rpc_conn_new_server(f->server, 7, BYTES_LIT("memory"), &ev, f->now);
+}
+
 void rpc_fixture_start(struct rpc_fixture *f)
 {
     const struct rpc_server_options opts = {
         .settings = &f->settings, .on_finish = on_finish, .arg = f};
-    const struct rpc_conn_events sev = {.want_send = server_wants, .wake = wake, .arg = f};
     const struct rpc_conn_events cev = {.want_send = client_wants, .arg = f};
     const struct rpc_conn_client_options copts = {.authority = "test", .user_agent = "fixture/1"};
 
     f->server = rpc_server_new(&opts);
     add_methods(f, methods);
-    f->s = rpc_conn_new_server(f->server, 7, BYTES_LIT("memory"), &sev, f->now);
+    rpc_fixture_new_server_conn(f);
     f->c = rpc_conn_new_client(&copts, &cev, f->now);
     rpc_fixture_pump(f);
 }
@@ -188,6 +195,8 @@ void rpc_fixture_deinit(struct rpc_fixture *f)
 {
     rpc_conn_free(f->c);
     rpc_conn_free(f->s);
+    rpc_conn_free(f->c2);
+    rpc_conn_free(f->s2);
     rpc_call_unref(f->held);
     rpc_server_free(f->server);
     strbuf_deinit(&f->kept);
@@ -285,14 +294,14 @@ void rpc_fixture_send(struct rpc_call *call, struct bytes body)
     rpc_call_send(call, m);
 }
 
-void rpc_fixture_call(struct rpc_fixture *f, struct seen_call *sc, const char *path,
-                      const struct rpc_metadata *md, size_t md_count, usec_t timeout, bool gzip,
-                      struct bytes body)
+static void start_call(struct rpc_fixture *f, struct rpc_conn *c, struct seen_call *sc,
+                       const char *path, const struct rpc_metadata *md, size_t md_count,
+                       usec_t timeout, bool gzip, struct bytes body)
 {
     const struct rpc_client_events ev = {on_headers, on_message, on_finished, sc};
 
     memset(sc, 0, sizeof(*sc));
-    sc->call = rpc_conn_call(f->c, path, md, md_count, timeout, gzip, &ev, f->now);
+    sc->call = rpc_conn_call(c, path, md, md_count, timeout, gzip, &ev, f->now);
     assert_non_null(sc->call);
     if (bytes_is_none(body))
         return;
@@ -300,8 +309,85 @@ void rpc_fixture_call(struct rpc_fixture *f, struct seen_call *sc, const char *p
     rpc_call_close_send(sc->call);
 }
 
+void rpc_fixture_call(struct rpc_fixture *f, struct seen_call *sc, const char *path,
+                      const struct rpc_metadata *md, size_t md_count, usec_t timeout, bool gzip,
+                      struct bytes body)
+{
+    start_call(f, f->c, sc, path, md, md_count, timeout, gzip, body);
+}
+
+void rpc_fixture_call_on(struct rpc_fixture *f, struct rpc_conn *c, struct seen_call *sc,
+                         const char *path, struct bytes body)
+{
+    start_call(f, c, sc, path, NULL, 0, 0, false, body);
+}
+
 void seen_call_deinit(struct seen_call *sc)
 {
     rpc_call_unref(sc->call);
     strbuf_deinit(&sc->text);
+}
+
+/* ---- the second connection ------------------------------------------------------------------- */
+
+static void server2_wants(void *arg)
+{
+    ((struct rpc_fixture *)arg)->s2_wants = true;
+}
+
+static void client2_wants(void *arg)
+{
+    ((struct rpc_fixture *)arg)->c2_wants = true;
+}
+
+struct rpc_conn *rpc_fixture_second_client(struct rpc_fixture *f)
+{
+    const struct rpc_conn_events sev = {.want_send = server2_wants, .wake = wake, .arg = f};
+    const struct rpc_conn_events cev = {.want_send = client2_wants, .arg = f};
+    const struct rpc_conn_client_options copts = {.authority = "test", .user_agent = "fixture/2"};
+
+    f->s2 = rpc_conn_new_server(f->server, 8, BYTES_LIT("memory"), &sev, f->now);
+    f->c2 = rpc_conn_new_client(&copts, &cev, f->now);
+    rpc_fixture_pump_second(f);
+    f->bytes_to_second = 0;
+    return f->c2;
+}
+
+void rpc_fixture_pump_second(struct rpc_fixture *f)
+{
+    while (f->c2_wants || f->s2_wants) {
+        struct strbuf out = {0};
+        f->c2_wants = rpc_conn_send(f->c2, &out, KIB(64), f->now);
+        f->bytes_to_second += out.len;
+        feed(f, f->s2, strbuf_bytes(&out));
+        strbuf_reset(&out);
+        f->s2_wants = rpc_conn_send(f->s2, &out, KIB(64), f->now);
+        feed(f, f->c2, strbuf_bytes(&out));
+        strbuf_deinit(&out);
+    }
+}
+
+void rpc_fixture_tick_second(struct rpc_fixture *f)
+{
+    assert_int_equal(rpc_conn_tick(f->s2, f->now, NULL), OK);
+}
+
+bool rpc_fixture_hpack_has(struct bytes block, const char *name, const char *value)
+{
+    nghttp2_hd_inflater *inflater;
+    bool found = false;
+    int flags = 0;
+
+    assert_int_equal(nghttp2_hd_inflate_new(&inflater), 0);
+    while (block.len > 0 && !(flags & NGHTTP2_HD_INFLATE_FINAL)) {
+        nghttp2_nv nv;
+        ssize_t n = nghttp2_hd_inflate_hd2(inflater, &nv, &flags, block.ptr, block.len, 1);
+        assert_true(n >= 0);
+        block = bytes_of(block.ptr + n, block.len - (size_t)n);
+        if (flags & NGHTTP2_HD_INFLATE_EMIT)
+            found |= bytes_eq(bytes_of(nv.name, nv.namelen), bytes_str(name)) &&
+                     bytes_eq(bytes_of(nv.value, nv.valuelen), bytes_str(value));
+    }
+    nghttp2_hd_inflate_del(inflater);
+    return found;
 }

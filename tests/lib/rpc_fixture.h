@@ -37,6 +37,10 @@ struct rpc_fixture {
     bool oversize_last;
     struct rpc_call *held; /* a reference to the last call of /test.T/Hold, /Stream, /Bidi */
     struct strbuf collected;
+    /* a second pair of ends on the same server */
+    struct rpc_conn *s2, *c2;
+    bool s2_wants, c2_wants;
+    uint64_t bytes_to_second;
 };
 
 void rpc_fixture_init(struct rpc_fixture *f);
@@ -52,3 +56,14 @@ void rpc_fixture_call(struct rpc_fixture *f, struct seen_call *sc, const char *p
                       struct bytes body);
 void rpc_fixture_send(struct rpc_call *call, struct bytes body);
 void seen_call_deinit(struct seen_call *sc);
+
+/* A second connection, and what the functions above do for the first. */
+struct rpc_conn *rpc_fixture_second_client(struct rpc_fixture *f);
+void rpc_fixture_call_on(struct rpc_fixture *f, struct rpc_conn *c, struct seen_call *sc,
+                         const char *path, struct bytes body);
+void rpc_fixture_pump_second(struct rpc_fixture *f);
+void rpc_fixture_tick_second(struct rpc_fixture *f);
+/* A fresh server end, for bytes made by hand. */
+void rpc_fixture_new_server_conn(struct rpc_fixture *f);
+/* The header block is the first of its connection and has that field. */
+bool rpc_fixture_hpack_has(struct bytes block, const char *name, const char *value);
