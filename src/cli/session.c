@@ -5,6 +5,11 @@
 /* A server that stopped answering is noticed by pings, so that a wait without a time-out ends too. */
 #define PING_IDLE (30 * USEC_PER_SEC)
 #define PING_TIMEOUT (20 * USEC_PER_SEC)
+/* A wait without a time-out gives up on a server that stays away; an attempt to reach it ends before the second, pauses included. */
+#define AWAY_MAX (60 * USEC_PER_SEC)
+#define ATTEMPT_MAX (20 * USEC_PER_SEC)
+#define LOOK_TIMEOUT (5 * USEC_PER_SEC) /* for the word after a time-out */
+#define AGAIN_AFTER (100 * USEC_PER_MSEC)
 
 static enum err refuse_tls(const char *server, struct error *err)
 {
@@ -37,6 +42,15 @@ static enum err open_channel(struct invocation *in, struct error *err)
     return OK;
 }
 
+static enum err explain_absence(const struct invocation *in, struct error *err)
+{
+    if (in->has_reached)
+        return error_wrap(err, ERR_UNAVAILABLE, "the server at \"%s\" is unavailable", in->server);
+    return error_wrap(
+        err, ERR_UNAVAILABLE,
+        "no server at \"%s\" (start one with perdure serve, or name it with --server)", in->server);
+}
+
 enum err session_stream(struct invocation *in, const char *path, const ProtobufCMessage *request,
                         usec_t timeout, bool (*fn)(void *arg, struct bytes message), void *arg,
                         struct error *err)
@@ -50,9 +64,9 @@ enum err session_stream(struct invocation *in, const char *path, const ProtobufC
     wire_pack_into(request, &bytes);
     e = channel_stream(in->channel, path, &hub, in->hub ? 1 : 0, strbuf_bytes(&bytes), timeout, fn,
                        arg, err);
-    if (e == ERR_UNAVAILABLE)
-        return error_wrap(err, e, "no answer from the server at \"%s\"", in->server);
-    return e;
+    if (channel_conn(in->channel) || (e != ERR_UNAVAILABLE && e != ERR_DEADLINE))
+        in->has_reached = true;
+    return e == ERR_UNAVAILABLE ? explain_absence(in, err) : e;
 }
 
 struct unary {
@@ -100,15 +114,15 @@ enum err session_not_found(const struct invocation *in, const char *id, struct e
     return error_set(err, ERR_NOT_FOUND, "no instance \"%s\"", id);
 }
 
-enum err session_look_up(struct invocation *in, const char *id, bool payloads,
-                         OrchestrationState **out, struct error *err)
+static enum err look_up(struct invocation *in, const char *id, bool payloads, usec_t timeout,
+                        OrchestrationState **out, struct error *err)
 {
     GetInstanceRequest req = GET_INSTANCE_REQUEST__INIT;
     GetInstanceResponse *resp;
 
     req.instanceid = wire_data(bytes_str(id));
     req.getinputsandoutputs = payloads;
-    enum err e = session_call(in, DURABLE_TASK("GetInstance"), &req.base, SESSION_TIMEOUT,
+    enum err e = session_call(in, DURABLE_TASK("GetInstance"), &req.base, timeout,
                               &get_instance_response__descriptor, &resp, err);
     if (e)
         return e;
@@ -116,4 +130,84 @@ enum err session_look_up(struct invocation *in, const char *id, bool payloads,
         return session_not_found(in, id, err);
     *out = resp->orchestrationstate;
     return OK;
+}
+
+enum err session_look_up(struct invocation *in, const char *id, bool payloads,
+                         OrchestrationState **out, struct error *err)
+{
+    return look_up(in, id, payloads, SESSION_TIMEOUT, out, err);
+}
+
+/* ---- waiting ----------------------------------------------------------------------------------- */
+
+static void end_pause(void *arg)
+{
+    loop_stop(arg);
+}
+
+static void pause_for(struct invocation *in, usec_t time)
+{
+    struct loop *l = channel_loop(in->channel);
+    struct loop_timer *t = loop_timer_new(l, end_pause, l);
+
+    loop_timer_set(t, usec_add(clock_monotonic(clock_system()), time));
+    loop_run(l);
+    loop_timer_free(t);
+}
+
+static enum err wait_once(struct invocation *in, const char *id, bool is_start, usec_t timeout,
+                          OrchestrationState **out, struct error *err)
+{
+    GetInstanceRequest req = GET_INSTANCE_REQUEST__INIT;
+    GetInstanceResponse *resp;
+
+    req.instanceid = wire_data(bytes_str(id));
+    req.getinputsandoutputs = true;
+    enum err e = session_call(in,
+                              is_start ? DURABLE_TASK("WaitForInstanceStart")
+                                       : DURABLE_TASK("WaitForInstanceCompletion"),
+                              &req.base, timeout, &get_instance_response__descriptor, &resp, err);
+    if (e)
+        return e;
+    if (!resp->exists || !resp->orchestrationstate)
+        return session_not_found(in, id, err);
+    *out = resp->orchestrationstate;
+    return OK;
+}
+
+/* The time is over, by our clock or the server's. Whether there was anything to wait for is told apart. */
+static enum err tell_time_out(struct invocation *in, const char *id, bool is_start, usec_t timeout,
+                              struct error *err)
+{
+    OrchestrationState *state;
+
+    if (look_up(in, id, false, LOOK_TIMEOUT, &state, err) == ERR_NOT_FOUND)
+        return ERR_NOT_FOUND;
+    return error_set(err, ERR_DEADLINE, "instance \"%s\" did not %s within %.6g s", id,
+                     is_start ? "start" : "end", (double)timeout / (double)USEC_PER_SEC);
+}
+
+enum err session_wait(struct invocation *in, const char *id, bool is_start, usec_t timeout,
+                      OrchestrationState **out, struct error *err)
+{
+    const struct clock *clock = clock_system();
+    usec_t now = clock_monotonic(clock), away_since = 0;
+    usec_t due = timeout == SESSION_FOREVER ? USEC_NEVER : usec_add(now, timeout);
+
+    for (;;) {
+        usec_t begun = now;
+        usec_t left = due == USEC_NEVER ? SESSION_FOREVER : MAX(due - now, 1);
+        enum err e = wait_once(in, id, is_start, left, out, err);
+        now = clock_monotonic(clock);
+        if (e == ERR_DEADLINE && due != USEC_NEVER)
+            return tell_time_out(in, id, is_start, timeout, err);
+        if (e != ERR_UNAVAILABLE || !in->has_reached || now >= due)
+            return e;
+        if (away_since == 0 || now - begun > ATTEMPT_MAX) /* it was there until now */
+            away_since = now;
+        if (due == USEC_NEVER && now - away_since > AWAY_MAX)
+            return e;
+        pause_for(in, MIN(AGAIN_AFTER, due - now));
+        now = clock_monotonic(clock);
+    }
 }

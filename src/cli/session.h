@@ -32,3 +32,8 @@ MUST_CHECK enum err session_look_up(struct invocation *in, const char *id, bool 
                                     OrchestrationState **out, struct error *err);
 /* ERR_NOT_FOUND, with one text for all commands. */
 enum err session_not_found(const struct invocation *in, const char *id, struct error *err);
+/* Waits until the instance has started, or has ended, with payloads; across restarts of a server that has been reached once. `timeout`
+ * SESSION_FOREVER: as long as it takes. ERR_DEADLINE: not within the time. ERR_NOT_FOUND: nor was there such an instance at its end.
+ * ERR_UNAVAILABLE: there was no server, or it stayed away (a minute, without a time-out). */
+MUST_CHECK enum err session_wait(struct invocation *in, const char *id, bool is_start,
+                                 usec_t timeout, OrchestrationState **out, struct error *err);

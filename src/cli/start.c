@@ -84,23 +84,16 @@ static enum err print_id(const struct invocation *in, struct bytes id, struct er
     return output_text(&line, err);
 }
 
-static enum err wait_for_end(struct invocation *in, ProtobufCBinaryData id, usec_t timeout,
+static enum err wait_for_end(struct invocation *in, struct bytes id, usec_t timeout,
                              struct error *err)
 {
-    GetInstanceRequest req = GET_INSTANCE_REQUEST__INIT;
-    GetInstanceResponse *resp;
+    OrchestrationState *state;
+    enum err e = session_wait(in, arena_cstr(in->arena, id), false, timeout, &state, err);
 
-    req.instanceid = id;
-    req.getinputsandoutputs = true;
-    enum err e = session_call(in, DURABLE_TASK("WaitForInstanceCompletion"), &req.base, timeout,
-                              &get_instance_response__descriptor, &resp, err);
     if (e)
         return error_wrap(err, e, "instance \"%.*s\" was started, but not seen to end",
-                          BYTES_FMT(wire_view(id)));
-    if (!resp->exists)
-        return error_set(err, ERR_NOT_FOUND, "instance \"%.*s\" was started and is gone again",
-                         BYTES_FMT(wire_view(id)));
-    return state_conclude(in, resp->orchestrationstate, err);
+                          BYTES_FMT(id));
+    return state_conclude(in, state, err);
 }
 
 enum err run_start(struct invocation *in, struct error *err)
@@ -118,6 +111,6 @@ enum err run_start(struct invocation *in, struct error *err)
                           &create_instance_response__descriptor, &resp, err)))
         return e;
     if (invocation_has(in, "wait"))
-        return wait_for_end(in, resp->instanceid, timeout, err);
+        return wait_for_end(in, wire_view(resp->instanceid), timeout, err);
     return print_id(in, wire_view(resp->instanceid), err);
 }
