@@ -145,8 +145,10 @@ void put_span(struct strbuf *out, usec_t span)
         strbuf_appendf(out, "%" PRId64 "h %" PRId64 "m", hours, minutes % 60);
     else if (minutes > 0)
         strbuf_appendf(out, "%" PRId64 "m %" PRId64 "s", minutes, seconds % 60);
-    else
+    else if (seconds > 0)
         strbuf_appendf(out, "%.3f s", (double)span / 1e6);
+    else
+        strbuf_appendf(out, "%.3f ms", (double)span / 1e3);
 }
 
 /* ---- out --------------------------------------------------------------------------------------- */

@@ -25,7 +25,7 @@ void table_cellf(struct table *t, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* Appends all rows and empties the table. */
 void table_put(struct table *t, struct strbuf *out);
 
-/* "12.3 MiB", "512 B"; "3h 2m", "12.345 s". */
+/* "12.3 MiB", "512 B"; "3h 2m", "12.345 s", "0.120 ms". */
 void put_size(struct strbuf *out, uint64_t bytes);
 void put_span(struct strbuf *out, usec_t span);
 

@@ -1,12 +1,12 @@
 /* load.c - a load generator that plays clients and workers of a Durable Task server, in one thread.
  *
- *   load --server HOST:PORT [--workload hello1|chain5] [--concurrency N] [--count N] [--warmup N]
- *        [--connections N] [--pid PID] [--metrics HOST:PORT] [--hub NAME] [--json]
+ *   load --server HOST:PORT [--workload hello1|chain5] [--concurrency N] [--count N | --duration D] [--warmup N]
+ *        [--connections N] [--pid PID] [--hub NAME] [--json]
  *
  * Closed loop: N instances at a time, each StartInstance (random id) and WaitForInstanceCompletion; workers on the same number of
  * connections decode the history of each turn and decide from it alone, and echo tokens. Outputs are verified; one wrong or failed
  * operation makes the run invalid (exit 1). With --pid it prints the server's CPU per orchestration (user + system, from /proc)
- * and its resident memory; with --metrics what it flushed.
+ * and its resident memory; and what was committed and flushed, when the server has perdure.v1.Admin.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -18,6 +18,7 @@
 #include "base/prng.h"
 #include "client/channel.h"
 #include "durabletask.pb-c.h"
+#include "perdure_admin.pb-c.h"
 #include "wire/wire.h"
 
 #define PATH(m) "/TaskHubSidecarService/" m
@@ -40,22 +41,30 @@ struct slot {
     bool is_waiting; /* for completion; else for the answer to the start */
 };
 
+/* Of Admin.Status: since the server's start. */
+struct commits {
+    bool is_known;
+    uint64_t batches, commands, flushes;
+};
+
 struct load {
     struct loop *loop;
     struct prng prng;
     const struct clock *clock;
-    const char *server, *workload, *metrics, *hub;
+    const char *server, *workload, *hub;
     uint64_t steps, concurrency, count, warmup, connections;
+    usec_t duration; /* 0: `count` ends it */
     int pid;
     bool json;
     struct connection conns[CONNECTIONS_MAX];
     struct slot *slots;
     uint64_t started, finished, failed, turns, activities;
     uint32_t *latency_us; /* of the counted ones */
-    uint64_t latencies;
-    usec_t begun;
-    double cpu_begun;
+    uint64_t latencies, latencies_cap;
+    usec_t begun, ended;
+    double cpu_begun, cpu_ended;
     size_t ready;
+    struct commits commits_begun, commits_ended;
 };
 
 /* ---- calls ------------------------------------------------------------------------------------------- */
@@ -67,7 +76,7 @@ struct pending {
     struct bytes answer;
 };
 
-static void slot_next(struct slot *s);
+static bool slot_next(struct slot *s);
 static void slot_answered(struct slot *s, int status, struct bytes message, struct bytes answer);
 
 static void got_message(struct rpc_call *call, void *arg, struct arena *arena, struct bytes msg)
@@ -162,14 +171,25 @@ static uint64_t rss_of(int pid)
     return kib;
 }
 
-static void slot_next(struct slot *s)
+static void ask_status(struct load *l, struct commits *out);
+
+static bool is_over(const struct load *l)
+{
+    if (l->duration)
+        return l->begun && clock_monotonic(l->clock) - l->begun >= l->duration;
+    return l->started == l->warmup + l->count;
+}
+
+/* False: the run is over and nothing was started. */
+static bool slot_next(struct slot *s)
 {
     struct load *l = s->load;
-    if (l->started == l->warmup + l->count)
-        return;
+    if (is_over(l))
+        return false;
     if (l->started == l->warmup && l->begun == 0) {
         l->begun = clock_monotonic(l->clock);
         l->cpu_begun = cpu_of(l->pid);
+        ask_status(l, &l->commits_begun);
     }
     l->started++;
     uint64_t words[2] = {prng_u64(&l->prng), prng_u64(&l->prng)};
@@ -182,6 +202,7 @@ static void slot_next(struct slot *s)
     req.name = wire_data(bytes_str(l->workload));
     req.input = wire_box(&input, BYTES_LIT("\"0\""));
     unary(s->conn, PATH("StartInstance"), s, &req.base);
+    return true;
 }
 
 static void slot_fail(struct slot *s, const char *why, struct bytes detail)
@@ -207,6 +228,24 @@ static void check_output(struct slot *s, struct bytes answer)
     arena_free(a);
 }
 
+static void note_latency(struct load *l, usec_t took)
+{
+    if (l->latencies == l->latencies_cap) {
+        l->latencies_cap = l->latencies_cap ? l->latencies_cap * 2 : 4096;
+        l->latency_us = realloc(l->latency_us, l->latencies_cap * sizeof(*l->latency_us));
+        ASSERT(l->latency_us);
+    }
+    l->latency_us[l->latencies++] = (uint32_t)MIN(took, (usec_t)UINT32_MAX);
+}
+
+/* The figures are taken now; the loop ends when the server has told its own. */
+static void end_of_run(struct load *l)
+{
+    l->ended = clock_monotonic(l->clock);
+    l->cpu_ended = cpu_of(l->pid);
+    ask_status(l, &l->commits_ended);
+}
+
 static void slot_answered(struct slot *s, int status, struct bytes message, struct bytes answer)
 {
     struct load *l = s->load;
@@ -222,12 +261,52 @@ static void slot_answered(struct slot *s, int status, struct bytes message, stru
     } else {
         check_output(s, answer);
     }
-    if (l->finished >= l->warmup)
-        l->latency_us[l->latencies++] = (uint32_t)(clock_monotonic(l->clock) - s->begun);
-    if (++l->finished == l->warmup + l->count)
-        loop_stop(l->loop);
-    else
-        slot_next(s);
+    if (l->finished++ >= l->warmup)
+        note_latency(l, clock_monotonic(l->clock) - s->begun);
+    if (!slot_next(s) && l->finished == l->started)
+        end_of_run(l);
+}
+
+/* ---- what the server says of itself ----------------------------------------------------------------------- */
+
+struct question {
+    struct load *load;
+    struct commits *out;
+};
+
+static void got_status(struct rpc_call *call, void *arg, struct arena *arena, struct bytes msg)
+{
+    struct question *q = arg;
+    Perdure__V1__StatusResponse *resp;
+    (void)call;
+    if (!wire_unpack(&perdure__v1__status_response__descriptor, arena, msg, &WIRE_LIMITS, &resp,
+                     NULL) &&
+        resp->commits)
+        *q->out = (struct commits){true, resp->commits->batches, resp->commits->commands,
+                                   resp->commits->flushes};
+    arena_free(arena);
+}
+
+/* UNIMPLEMENTED from other servers is fine: then nothing is known. */
+static void status_ended(struct rpc_call *call, void *arg, int status, struct bytes message)
+{
+    struct question *q = arg;
+    (void)status;
+    (void)message;
+    if (q->load->ended)
+        loop_stop(q->load->loop);
+    rpc_call_unref(call);
+    free(q);
+}
+
+static void ask_status(struct load *l, struct commits *out)
+{
+    Perdure__V1__StatusRequest req = PERDURE__V1__STATUS_REQUEST__INIT;
+    struct question *q = calloc(1, sizeof(*q));
+    ASSERT(q);
+    *q = (struct question){l, out};
+    struct rpc_client_events ev = {.message = got_status, .finished = status_ended, .arg = q};
+    begin(&l->conns[0], "/perdure.v1.Admin/Status", &ev, &req.base);
 }
 
 /* ---- workers ---------------------------------------------------------------------------------------------- */
@@ -306,7 +385,7 @@ static void items_ended(struct rpc_call *call, void *arg, int status, struct byt
 {
     struct connection *c = arg;
     (void)call;
-    if (c->load->finished < c->load->warmup + c->load->count) {
+    if (!c->load->ended) {
         fprintf(stderr, "load: the work-item stream ended: %d %.*s\n", status, BYTES_FMT(message));
         exit(1);
     }
@@ -327,8 +406,8 @@ static void connected(void *arg, struct rpc_conn *conn, const struct error *err)
     }
     if (++l->ready < l->connections)
         return;
-    for (uint64_t i = 0; i < l->concurrency; i++)
-        slot_next(&l->slots[i]);
+    for (uint64_t i = 0; i < l->concurrency && slot_next(&l->slots[i]); i++)
+        ;
 }
 
 /* ---- figures ------------------------------------------------------------------------------------------------- */
@@ -347,22 +426,58 @@ static double percentile_ms(const struct load *l, double p)
     return l->latency_us[i] / 1000.0;
 }
 
+struct figures {
+    double rate, p50, p99, cpu, batch, flushes; /* the last two an orchestration; 0: not known */
+    uint64_t rss_kib;
+};
+
+static struct figures figures_of(struct load *l)
+{
+    double n = l->latencies ? (double)l->latencies : 1, took = (double)(l->ended - l->begun) / 1e6;
+    const struct commits *from = &l->commits_begun, *to = &l->commits_ended;
+    struct figures f = {.rate = (double)l->latencies / took, .rss_kib = rss_of(l->pid)};
+    if (l->latencies)
+        qsort(l->latency_us, l->latencies, sizeof(*l->latency_us), by_value);
+    f.p50 = percentile_ms(l, 0.5);
+    f.p99 = percentile_ms(l, 0.99);
+    f.cpu = (l->cpu_ended - l->cpu_begun) * 1e6 / n;
+    if (from->is_known && to->is_known && to->batches > from->batches) {
+        f.batch = (double)(to->commands - from->commands) / (double)(to->batches - from->batches);
+        f.flushes = (double)(to->flushes - from->flushes) / n;
+    }
+    return f;
+}
+
+static void report_json(const struct load *l, const struct figures *f)
+{
+    printf("{\"workload\":\"%s\",\"concurrency\":%" PRIu64 ",\"count\":%" PRIu64
+           ",\"rate\":%.1f,\"p50_ms\":%.3f,\"p99_ms\":%.3f,\"server_cpu_us\":%.1f,"
+           "\"server_rss_kib\":%" PRIu64 ",\"commands_per_batch\":%.2f,"
+           "\"flushes_per_instance\":%.4f,\"failed\":%" PRIu64 "}\n",
+           l->workload, l->concurrency, l->latencies, f->rate, f->p50, f->p99, f->cpu, f->rss_kib,
+           f->batch, f->flushes, l->failed);
+}
+
+static void report_text(const struct load *l, const struct figures *f)
+{
+    printf("workload %s  concurrency %" PRIu64 "  count %" PRIu64 "\n", l->workload, l->concurrency,
+           l->latencies);
+    printf("rate %.1f/s  p50 %.3f ms  p99 %.3f ms\n", f->rate, f->p50, f->p99);
+    if (l->pid)
+        printf("server CPU %.1f us an orchestration  resident %" PRIu64 " KiB\n", f->cpu,
+               f->rss_kib);
+    if (f->batch > 0)
+        printf("commands %.2f a batch  flushes %.4f an orchestration\n", f->batch, f->flushes);
+    printf("failed %" PRIu64 "\n", l->failed);
+}
+
 static void report(struct load *l)
 {
-    double took = (double)(clock_monotonic(l->clock) - l->begun) / 1e6;
-    double n = (double)l->latencies;
-    qsort(l->latency_us, l->latencies, sizeof(*l->latency_us), by_value);
-    double cpu = l->pid ? (cpu_of(l->pid) - l->cpu_begun) * 1e6 / n : 0;
-    const char *form =
-        l->json ? "{\"workload\":\"%s\",\"concurrency\":%" PRIu64 ",\"count\":%" PRIu64
-                  ",\"rate\":%.1f,\"p50_ms\":%.3f,\"p99_ms\":%.3f,\"server_cpu_us\":%.1f,"
-                  "\"server_rss_kib\":%" PRIu64 ",\"failed\":%" PRIu64 "}\n"
-                : "workload %s  concurrency %" PRIu64 "  count %" PRIu64
-                  "\nrate %.1f/s  p50 %.3f ms  p99 %.3f ms\nserver CPU %.1f us an orchestration  "
-                  "resident "
-                  "%" PRIu64 " KiB\nfailed %" PRIu64 "\n";
-    printf(form, l->workload, l->concurrency, l->latencies, n / took, percentile_ms(l, 0.5),
-           percentile_ms(l, 0.99), cpu, rss_of(l->pid), l->failed);
+    struct figures f = figures_of(l);
+    if (l->json)
+        report_json(l, &f);
+    else
+        report_text(l, &f);
 }
 
 /* ---- start ------------------------------------------------------------------------------------------------------ */
@@ -371,7 +486,7 @@ static void usage(const char *what)
 {
     fprintf(stderr,
             "load: %s\nusage: load --server HOST:PORT [--workload hello1|chain5] [--concurrency N] "
-            "[--count N] "
+            "[--count N | --duration D] "
             "[--warmup N] [--connections N] [--pid PID] [--hub NAME] [--json]\n",
             what);
     exit(2);
@@ -404,7 +519,10 @@ static void parse(struct load *l, int argc, char **argv)
             l->concurrency = number(v);
         else if (!strcmp(a, "--count"))
             l->count = number(v);
-        else if (!strcmp(a, "--warmup"))
+        else if (!strcmp(a, "--duration")) {
+            if (usec_parse_duration(bytes_str(v), &l->duration, NULL) || l->duration == 0)
+                usage("--duration is a time such as 10s");
+        } else if (!strcmp(a, "--warmup"))
             l->warmup = number(v);
         else if (!strcmp(a, "--connections"))
             l->connections = number(v);
@@ -437,8 +555,7 @@ int main(int argc, char **argv)
     parse(&l, argc, argv);
     prng_seed_system(&l.prng);
     l.slots = calloc(l.concurrency, sizeof(*l.slots));
-    l.latency_us = calloc(l.count + l.concurrency, sizeof(*l.latency_us));
-    ASSERT(l.slots && l.latency_us);
+    ASSERT(l.slots);
     if (loop_new(&l.loop, &err)) {
         fprintf(stderr, "load: %s\n", err.msg);
         return 1;
