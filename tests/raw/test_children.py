@@ -320,3 +320,22 @@ def test_repeats_of_a_running_child(t):
     i = w.turn(id=id)
     assert kinds(i.new) == ["orchestratorStarted", "subOrchestrationInstanceCompleted"]
     w.done(i, act.complete())
+
+
+# reports: BL-097
+@limit(120)
+def test_children_with_large_outputs(t):
+    """Twelve in a row with 2 MB each: each arrives, and the parent ends."""
+    c = t.client()
+    w = t.worker(check=False)
+    id = c.start("parent")
+    i = w.turn(id=id)
+    for n in range(12):
+        w.done(i, act.child(n, "k", "k%d-%s" % (n, id)))
+        w.done(w.turn(timeout=30, id="k%d-%s" % (n, id)), act.complete(result=str(n) + "z" * (2 << 20)))
+        i = w.turn(timeout=30, id=id)
+        got = events_of(i.new, "subOrchestrationInstanceCompleted")[0].result.value
+        assert len(got) == len(str(n)) + (2 << 20) and got.startswith(str(n))
+    w.done(i, act.complete(result="r"))
+    assert c.wait(id).output.value == "r"
+    check_legal(c.history(id), True)

@@ -9,7 +9,8 @@ from lib.runner import NIGHTLY, limit, serial
 from lib.worker import filters
 
 
-# checklist: 89, 32
+# checklist: 89
+# checklist-partial: 32
 def test_what_the_new_execution_has(t):
     c, w = t.pair()
     trace = pb.TraceContext(traceParent="00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")

@@ -83,7 +83,7 @@ def test_two_workers(t):
         assert c.wait(id, 5).orchestrationStatus == COMPLETED
 
 
-# checklist: 127
+# checklist-partial: 127
 # reports: BL-028, BL-109
 def test_filters(t):
     """A table of filters and items: who may get what."""
@@ -125,7 +125,7 @@ def test_filters(t):
             w.none(0.1)
 
 
-# checklist: 127
+# checklist-partial: 127
 def test_absent_and_empty_filters(t):
     c = t.client()
     c.start("o", "x")
@@ -149,7 +149,7 @@ def test_absent_and_empty_filters(t):
     empty.none(0.2)
 
 
-# checklist: 127
+# checklist-partial: 127
 def test_activities_inherit_the_version_for_matching(t):
     c = t.client()
     o = t.worker(filters=filters(orchestrations=["o"]))

@@ -1,5 +1,6 @@
 """What operators meet: refusal before trouble, metrics, settings (spec 8.6, 13)."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -183,3 +184,25 @@ def test_errors_never_show_insides(t):
     for text in texts:
         assert "/" not in text.replace("and/or", "") and ".c:" not in text and "\n" not in text, text
         assert text and len(text) < 2000
+
+
+# reports: BL-118
+def test_idle_workers_write_nothing(t):
+    s = t.own_server({"ping.interval": "300ms"})
+    c, w = t.pair()
+    c.start("o", "x")
+    w.done(w.turn(), act.timer(1, after=3600))
+    others = [t.worker() for _ in range(30)]
+    for x in others:
+        x.ready()
+
+    def files():
+        return {f: (os.stat(os.path.join(s.dir, f)).st_size, os.stat(os.path.join(s.dir, f)).st_mtime_ns)
+                for f in os.listdir(s.dir) if f.startswith("perdure.db")}
+
+    time.sleep(1)
+    before = files()
+    for x in others[:3]:
+        for _ in range(3):
+            x.ping(10)
+    assert files() == before

@@ -179,7 +179,8 @@ def test_no_policy(t):
         assert c.wait(id).output.value == "again"
 
 
-# checklist: 16, 17, 18, 19
+# checklist: 16, 17, 19
+# checklist-partial: 18
 # reports: BL-070
 @limit(120)
 def test_reuse_policy_table(t):
@@ -250,7 +251,7 @@ def test_replacing_a_running_instance(t):
                                     "orchestratorStarted", "eventRaised", "executionCompleted"]
 
 
-# checklist: 18
+# checklist-partial: 18
 def test_replacing_a_child_tells_its_parent(t):
     id, c, w, i = t.started(id="parent")
     w.done(i, act.child(1, "c", "kid"))

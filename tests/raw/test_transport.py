@@ -641,7 +641,7 @@ def test_http_endpoints(t):
     assert s.get("/nope")[0] == 404
 
 
-# checklist: 3
+# checklist-partial: 3
 def test_localhost_on_both_families(t):
     s = t.own_server(listen=["localhost:0", "127.0.0.1:0"], http="localhost:0")
     assert len(s.grpc) == 2, s.grpc
@@ -772,3 +772,156 @@ def test_many_workers_at_once(t):
             h.pump(None, 0.001)
             got += len(h.stream.messages)
     assert got == 30, got
+
+
+def valid_messages(t, c, w):
+    """One rich message for each method that takes one."""
+    id = c.start("o")
+    i = w.turn(id=id)
+    details = act.failure("T", "m", "s", act.failure("I", "i"), True, {"p": [1, None, {"a": "b"}]})
+    response = w.response(i, [
+        act.task(1, "a", "in", "v", {"k": "v"}, pb.TraceContext(traceParent="00-1-2-03")),
+        act.timer(2, after=1000), act.child(3, "k", "", "in"), act.send(4, "x", "e", "d"),
+        act.terminate(5, "x", "r", True), act.complete(6, 3, "r", details, "d"),
+        act.again(7, "in", "v", [act.raised("e", "v")], {"t": "u"}),
+    ], status="cs", processed=2, trace=pb.OrchestrationTraceContext(spanID=sv("s"), spanStartTime=ts(5)))
+    start = c.create("o", "fuzzed", input="in", version="v", at=time.time() + 5, replaceable=[1, 3],
+                     execution="0" * 32, tags={"a": "b"}, trace=pb.TraceContext(traceParent="t"))
+    return {
+        "StartInstance": start,
+        "GetInstance": pb.GetInstanceRequest(instanceId=id, getInputsAndOutputs=True),
+        "RaiseEvent": pb.RaiseEventRequest(instanceId=id, name="e", input=sv("v")),
+        "SuspendInstance": pb.SuspendRequest(instanceId=id, reason=sv("r")),
+        "ResumeInstance": pb.ResumeRequest(instanceId=id, reason=sv("r")),
+        "TerminateInstance": pb.TerminateRequest(instanceId="x", output=sv("r"), recursive=True),
+        "PurgeInstances": pb.PurgeInstancesRequest(instanceId=id, recursive=True),
+        "CompleteOrchestratorTask": response,
+        "CompleteActivityTask": pb.ActivityResponse(
+            instanceId=id, taskId=1, result=sv("r"), failureDetails=details, completionToken=i.token),
+        "AbandonTaskOrchestratorWorkItem": pb.AbandonOrchestrationTaskRequest(completionToken="t" * 40),
+        "AbandonTaskActivityWorkItem": pb.AbandonActivityTaskRequest(completionToken="t" * 40),
+        "StreamInstanceHistory": pb.StreamInstanceHistoryRequest(instanceId=id, executionId=sv("0" * 32)),
+    }
+
+
+@limit(120)
+def test_mutated_messages(t):
+    """Bytes changed, cut, doubled at random (one seed): a status each time, and nobody is harmed."""
+    import random
+    seed = int.from_bytes(os.urandom(4), "big") if NIGHTLY else 7
+    print("# mutated_messages seed %d" % seed, flush=True)
+    rng = random.Random(seed)
+    t.own_server()
+    c, w = t.pair(check=False)
+    h = t.h2()
+    for round in range(200 if NIGHTLY else 6):
+        for method, message in valid_messages(t, c, w).items():
+            data = message.SerializeToString()
+            batch = []
+            for _ in range(25):
+                b = bytearray(data)
+                for _ in range(rng.randrange(1, 5)):
+                    at = rng.randrange(len(b)) if b else 0
+                    what = rng.randrange(5)
+                    if what == 0 and b:
+                        b[at] ^= 1 << rng.randrange(8)
+                    elif what == 1 and b:
+                        b[at] = rng.choice([0, 1, 0x7F, 0x80, 0xFF])
+                    elif what == 2:
+                        del b[at : at + rng.randrange(1, 9)]
+                    elif what == 3:
+                        b[at:at] = b[max(0, at - rng.randrange(1, 30)) : at]
+                    else:
+                        b[at:at] = bytes(rng.randrange(256) for _ in range(rng.randrange(1, 6)))
+                batch.append((bytes(b), h.start(method, bytes(b), hub=t.hub, timeout="20S")))
+            h.pump(lambda: all(s.over for _, s in batch), 30)
+            for b, s in batch:
+                assert s.status is not None, (method, b, s.reset)
+                assert s.status[0] not in ("UNKNOWN", "INTERNAL", "DEADLINE_EXCEEDED"), (method, b, s.status)
+    assert h.alive()
+    id = c.start("o", "after-all-this")
+    w.cancel()
+    w.open()
+    w.done(w.turn(id=id, timeout=30), act.complete(result="r"))
+    assert c.wait(id).output.value == "r"
+
+
+def test_requests_in_memory_are_bounded(t):
+    """Room is reserved by the length prefix; what does not fit gets no window until there is some."""
+    s = t.own_server({"request.bytes": "2MiB", "request.buffered_bytes": "4MiB"})
+    c = t.client()
+    size = (2 << 20) - 100
+    body = c.create("o", "held", input="x" * size).SerializeToString()
+    held = []
+    for n in range(2):
+        h = t.h2()
+        st = h.open(METHODS["StartInstance"].path, [("taskhub", t.hub)])
+        h.data(st, grpc_frame(body)[:100_000], end=False)
+        h.call("Hello", b"")
+        held.append((h, st))
+    third = t.h2()
+    body3 = grpc_frame(c.create("o", "third", input="y" * size).SerializeToString())
+    st3 = third.open(METHODS["StartInstance"].path, [("taskhub", t.hub)])
+    # As far as the window goes: less than the whole.
+    sent = 0
+    while sent < len(body3):
+        room = min(third.send_window, third.stream_windows[st3.id], 16384, len(body3) - sent)
+        if room <= 0:
+            if not third.pump(lambda: min(third.send_window, third.stream_windows[st3.id]) > 0, 1.5, must=False):
+                break
+            continue
+        third.data(st3, body3[sent : sent + room], end=False)
+        sent += room
+    assert sent < len(body3), "everything was taken"
+    # Small ones are served meanwhile.
+    c.start("o", "small")
+    assert not st3.over
+    held[0][0].close()
+    third.data(st3, body3[sent:], end=True)
+    third.pump(lambda: st3.over, 20)
+    assert st3.status == ("OK", ""), st3.status
+    assert c.get("third") is not None and c.get("held") is None
+    assert s.alive()
+
+
+@nightly
+@limit(120)
+def test_a_stalled_request_is_reset(t):
+    h = t.h2()
+    s = h.open(METHODS["StartInstance"].path, [("taskhub", t.hub)])
+    h.data(s, b"\0\0\1\0\0abc", end=False)
+    h.pump(lambda: s.over, 60)
+    assert h.call("Hello", b"").status[0] == "OK"
+
+
+def test_abuse_limits(t):
+    s = t.own_server({"connections.address": "6", "streams.connection": "10"})
+    hs = [t.h2() for _ in range(5)]
+    assert hs[0].peer.get(hf.SettingsFrame.MAX_CONCURRENT_STREAMS) == 10, hs[0].peer
+    extra = 0
+    for _ in range(4):
+        k = socket.create_connection((s.host, s.port), 5)
+        k.settimeout(5)
+        try:
+            k.sendall(PREFACE + hf.SettingsFrame(0).serialize())
+            if not k.recv(100):
+                extra += 1
+        except ConnectionError:
+            extra += 1
+        hs.append(k)
+    assert extra >= 2, extra
+    assert hs[0].call("Hello", b"").status[0] == "OK"
+    # More streams than announced: refused, the others go on.
+    streams = []
+    for _ in range(12):
+        streams.append(hs[1].start("WaitForInstanceCompletion", pb.GetInstanceRequest(instanceId="x")))
+    hs[1].pump(lambda: sum(x.over for x in streams) >= 2 or hs[1].goaways, 10)
+    assert sum(x.over for x in streams[:10]) == 0 or hs[1].goaways
+
+
+def test_id_settings(t):
+    t.own_server({"id.client_chars": "10"})
+    c = t.client()
+    c.start("o", "x" * 10)
+    expect_error(lambda: c.start("o", "x" * 11), "INVALID_ARGUMENT",
+                 "Instance id length 11 exceeds the maximum length of 10")

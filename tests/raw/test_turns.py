@@ -21,7 +21,8 @@ TWELVE = [
 ]
 
 
-# checklist: 31, 32, 33, 34, 35, 36, 146
+# checklist: 31, 33, 34, 35, 36, 146
+# checklist-partial: 32
 # reports: BL-105
 def test_the_twelve_events(t):
     id, c, w, i = t.started(input="in")
