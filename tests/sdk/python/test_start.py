@@ -225,7 +225,7 @@ def test_concurrent_starts(hub):
     """checklist: 21; reports: BL-069"""
     id = hub.id()
     calls = [
-        hub.client._stub.StartInstance.future(pb.CreateInstanceRequest(name="waits", instanceId=id))
+        hub.future("StartInstance", pb.CreateInstanceRequest(name="waits", instanceId=id))
         for _ in range(100)
     ]
     codes = [c.code().name for c in calls]

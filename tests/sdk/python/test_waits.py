@@ -72,7 +72,7 @@ def test_a_thousand_on_one(own_server, new_hub):
     hub.until(id, "RUNNING")
     threads = server.threads()
     request = pb.GetInstanceRequest(instanceId=id, getInputsAndOutputs=True)
-    calls = [hub.client._stub.WaitForInstanceCompletion.future(request, timeout=60) for _ in range(1000)]
+    calls = [hub.future("WaitForInstanceCompletion", request, timeout=60) for _ in range(1000)]
     hub.status(id)  # the calls before this one have arrived
     assert server.threads() <= threads + 2
     assert not any(c.done() for c in calls)
@@ -85,8 +85,7 @@ def test_survives_replacement(hub):
     hub.new_worker([waits])
     id = hub.start(waits, instance_id=hub.id())
     hub.until(id, "RUNNING")
-    call = hub.client._stub.WaitForInstanceCompletion.future(
-        pb.GetInstanceRequest(instanceId=id, getInputsAndOutputs=True), timeout=30)
+    call = hub.future("WaitForInstanceCompletion", pb.GetInstanceRequest(instanceId=id, getInputsAndOutputs=True), timeout=30)
     hub.start(waits, instance_id=id, reuse_id_policy=pb.OrchestrationIdReusePolicy(replaceableStatus=[
         pb.ORCHESTRATION_STATUS_RUNNING, pb.ORCHESTRATION_STATUS_TERMINATED]))
     hub.until(id, "RUNNING")
@@ -98,7 +97,7 @@ def test_survives_replacement(hub):
 def test_start_is_not_pending(hub):
     """A wait for the start ends with the first turn, or with an end without one."""
     id = hub.start(waits)
-    call = hub.client._stub.WaitForInstanceStart.future(pb.GetInstanceRequest(instanceId=id), timeout=20)
+    call = hub.future("WaitForInstanceStart", pb.GetInstanceRequest(instanceId=id), timeout=20)
     hub.client.terminate_orchestration(id)
     assert call.result(10).orchestrationState.orchestrationStatus == pb.ORCHESTRATION_STATUS_TERMINATED
 
@@ -109,7 +108,7 @@ def test_cancelled_waits_leave_nothing(hub):
     id = hub.start(waits)
     request = pb.GetInstanceRequest(instanceId=id)
     for _ in range(5):
-        calls = [hub.client._stub.WaitForInstanceCompletion.future(request) for _ in range(300)]
+        calls = [hub.future("WaitForInstanceCompletion", request) for _ in range(300)]
         hub.status(id)
         for c in calls:
             c.cancel()
@@ -122,7 +121,7 @@ def test_3000_waits_time_out(hub):
     hub.new_worker([waits])
     id = hub.start(waits)
     request = pb.GetInstanceRequest(instanceId=id)
-    calls = [hub.client._stub.WaitForInstanceCompletion.future(request, timeout=1) for _ in range(3000)]
+    calls = [hub.future("WaitForInstanceCompletion", request, timeout=1) for _ in range(3000)]
     assert {c.code().name for c in calls} == {"DEADLINE_EXCEEDED"}
     hub.client.raise_orchestration_event(id, "go", data=1)
     assert hub.finish(id).get_output() == 1
