@@ -28,7 +28,7 @@ struct link {
 
 struct channel {
     struct loop *loop;
-    bool owns_loop;
+    bool owns_loop, has_connected;
     struct strbuf address, user_agent;
     struct channel_options opts;
     struct link *current;
@@ -138,6 +138,7 @@ static void open_link(struct channel *ch, int fd)
     };
 
     ASSERT(k);
+    ch->has_connected = true;
     k->ch = ch;
     k->armed = USEC_NEVER;
     k->timer = loop_timer_new(ch->loop, on_timer, k);
@@ -209,6 +210,11 @@ struct rpc_conn *channel_conn(struct channel *ch)
     if (ch->current && !rpc_conn_takes_calls(ch->current->rpc))
         ch->current = NULL; /* its calls go on; new ones get a new connection */
     return ch->current ? ch->current->rpc : NULL;
+}
+
+bool channel_has_connected(const struct channel *ch)
+{
+    return ch->has_connected;
 }
 
 struct loop *channel_loop(struct channel *ch)

@@ -3,7 +3,7 @@
  * Two ways to use it. On a loop: channel_when_ready() gives the rpc_conn to start calls on. Blocking,
  * for commands: channel_new(NULL, ...) brings its own loop, and channel_unary() and channel_stream()
  * run it until the call has ended. One thread at a time.
- * Tests: tests/unit/test_channel.c
+ * Tests: tests/unit/test_grpc_listener.c
  */
 #pragma once
 
@@ -30,6 +30,7 @@ void channel_free(struct channel *ch); /* running calls end with UNAVAILABLE; NU
 
 /* The connection if there is a usable one, else NULL. */
 struct rpc_conn *channel_conn(struct channel *ch);
+bool channel_has_connected(const struct channel *ch); /* at least once */
 struct loop *channel_loop(struct channel *ch);
 /* Calls fn once, never from within: with a usable connection, or with NULL and why there is none. After a failure the
  * next attempt waits 100 ms, then doubling to 5 s. */
