@@ -27,7 +27,7 @@ static json_t *json_text(struct bytes text)
 static json_t *number_text(const char *fmt, ...) PRINTF_LIKE(1, 2);
 static json_t *number_text(const char *fmt, ...)
 {
-    char text[32];
+    char text[64];
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(text, sizeof(text), fmt, ap);
@@ -131,24 +131,33 @@ static size_t size_of(ProtobufCType type)
 
 /* ---- well-known types ---------------------------------------------------------------------------- */
 
+/* Microseconds, as the server has them, or all nine digits when there are finer ones. */
+static json_t *with_fraction(const char *before, int64_t nanos, const char *after)
+{
+    if (nanos % 1000 == 0)
+        return number_text("%s.%06" PRId64 "%s", before, nanos / 1000, after);
+    return number_text("%s.%09" PRId64 "%s", before, nanos, after);
+}
+
 static json_t *timestamp(const Google__Protobuf__Timestamp *ts)
 {
     char text[USEC_TEXT_LEN];
     usec_t t;
     if (!wire_time_read(ts, &t))
         return json_null();
-    usec_format(t, text);
-    return json_string(text);
+    usec_format(ts->seconds * USEC_PER_SEC, text);
+    text[sizeof("2026-12-01T01:02:03") - 1] = 0;
+    return with_fraction(text, ts->nanos, "Z");
 }
 
 static json_t *duration(const Google__Protobuf__Duration *d)
 {
+    char text[32];
     int64_t nanos = d->nanos < 0 ? -(int64_t)d->nanos : d->nanos;
-    int64_t seconds = d->seconds < 0 ? -d->seconds : d->seconds;
-    const char *sign = d->seconds < 0 || d->nanos < 0 ? "-" : "";
-    if (nanos == 0)
-        return number_text("%s%" PRId64 "s", sign, seconds);
-    return number_text("%s%" PRId64 ".%06" PRId64 "s", sign, seconds, nanos / 1000);
+    bool is_negative = d->seconds < 0 || d->nanos < 0;
+    uint64_t seconds = d->seconds < 0 ? 0 - (uint64_t)d->seconds : (uint64_t)d->seconds;
+    snprintf(text, sizeof(text), "%s%" PRIu64, is_negative ? "-" : "", seconds);
+    return nanos ? with_fraction(text, nanos, "s") : number_text("%ss", text);
 }
 
 static json_t *list_value(const Google__Protobuf__ListValue *l)

@@ -30,12 +30,11 @@ static enum err set_store(struct reader *r, struct bytes value, const char *wher
 {
     bool known = bytes_eq(value, BYTES_LIT("memory")) ||
                  (bytes_starts_with(value, BYTES_LIT("sqlite:")) && value.len > 7);
-    if (bytes_starts_with(value, BYTES_LIT("postgres")))
+    if (bytes_starts_with(value, BYTES_LIT("postgres"))) /* its value may hold a password */
         return error_set(err, ERR_INVALID,
-                         "%s: the store \"%.*s\" cannot be used: PostgreSQL comes with a later "
-                         "version; use sqlite:PATH or "
-                         "memory",
-                         where, BYTES_FMT(value));
+                         "%s: PostgreSQL cannot be used: it comes with a later version; use "
+                         "sqlite:PATH or memory",
+                         where);
     if (!known)
         return error_set(err, ERR_INVALID, "%s: \"%.*s\" is no store; use sqlite:PATH or memory",
                          where, BYTES_FMT(value));
@@ -59,6 +58,9 @@ static enum err add_address(struct config *c, struct config_addresses *list, boo
             return error_set(err, ERR_INVALID,
                              "%s: an address is empty; give HOST:PORT, [v6]:PORT or unix:PATH",
                              where);
+        enum err rc = loop_address_check(one, err);
+        if (rc)
+            return error_wrap(err, rc, "%s", where);
         if (list->count == CONFIG_ADDRESSES_MAX)
             return error_set(err, ERR_INVALID, "%s: more than %d addresses", where,
                              CONFIG_ADDRESSES_MAX);
@@ -266,6 +268,9 @@ static enum err read_file(struct reader *r, struct error *err)
         snprintf(where, sizeof(where), "%.200s line %u", path, number);
         rc = read_line(r, bytes_of(line, (size_t)n), where, err);
     }
+    if (!rc && ferror(f)) /* a folder, say */
+        rc = error_set(err, ERR_INVALID, "could not read the config file \"%s\": %s", path,
+                       strerror(errno));
     free(line);
     fclose(f);
     return rc;
