@@ -48,7 +48,6 @@ struct invocation {
     bool json;
     struct arena *arena; /* for whatever the run needs until its end */
     struct channel *channel;
-    bool has_reached; /* a server, at least once */
     /* Set by a run that did what it was asked, with a bad outcome to tell: an instance that failed. */
     bool has_failed;
 };

@@ -44,7 +44,7 @@ static enum err open_channel(struct invocation *in, struct error *err)
 
 static enum err explain_absence(const struct invocation *in, struct error *err)
 {
-    if (in->has_reached)
+    if (channel_has_connected(in->channel))
         return error_wrap(err, ERR_UNAVAILABLE, "the server at \"%s\" is unavailable", in->server);
     return error_wrap(
         err, ERR_UNAVAILABLE,
@@ -64,8 +64,6 @@ enum err session_stream(struct invocation *in, const char *path, const ProtobufC
     wire_pack_into(request, &bytes);
     e = channel_stream(in->channel, path, &hub, in->hub ? 1 : 0, strbuf_bytes(&bytes), timeout, fn,
                        arg, err);
-    if (channel_conn(in->channel) || (e != ERR_UNAVAILABLE && e != ERR_DEADLINE))
-        in->has_reached = true;
     return e == ERR_UNAVAILABLE ? explain_absence(in, err) : e;
 }
 
@@ -201,7 +199,7 @@ enum err session_wait(struct invocation *in, const char *id, bool is_start, usec
         now = clock_monotonic(clock);
         if (e == ERR_DEADLINE && due != USEC_NEVER)
             return tell_time_out(in, id, is_start, timeout, err);
-        if (e != ERR_UNAVAILABLE || !in->has_reached || now >= due)
+        if (e != ERR_UNAVAILABLE || !channel_has_connected(in->channel) || now >= due)
             return e;
         if (away_since == 0 || now - begun > ATTEMPT_MAX) /* it was there until now */
             away_since = now;
