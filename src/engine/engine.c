@@ -41,6 +41,7 @@ struct engine *engine_new(const struct engine_options *opts)
     list_init(&e->hubs);
     list_init(&e->stream_list);
     list_init(&e->tokenless_expiry);
+    list_init(&e->tokenless_old);
     heap_init(&e->work_timers, work_less_until);
     heap_init(&e->pings, stream_less_ping);
     timers_reset(e);

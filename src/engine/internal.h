@@ -197,7 +197,7 @@ struct engine {
     uint64_t ready[WORK_KINDS], flight[WORK_KINDS], paused;
     bool draining;
     struct hashmap tokenless;
-    struct list tokenless_expiry;
+    struct list tokenless_expiry, tokenless_old;
 
     /* recovery */
     bool recovering_turns;
@@ -258,6 +258,8 @@ void stream_sent(struct engine *e,
 uint64_t tokenless_key(const struct hub *hub, struct bytes id);
 void tokenless_dispatched(struct engine *e, uint64_t key, uint64_t connection, uint64_t execution,
                           uint64_t row);
+/* The stream it went out on has ended. */
+void tokenless_lost(struct engine *e, uint64_t key, uint64_t connection);
 /* False: not on this connection now; *until is when to look again (USEC_NEVER: when something changes). */
 bool tokenless_may_dispatch(struct engine *e, uint64_t key, uint64_t connection, usec_t *until);
 void tokenless_settled(struct engine *e, uint64_t key, uint64_t execution, uint64_t row);

@@ -180,6 +180,8 @@ static void stream_free(struct engine *e, struct work_stream *st)
     LIST_FOR_EACH (&st->flight, n) {
         struct work *w = LIST_ENTRY(n, struct work, link);
         e->stats.redelivered_lost++;
+        if (w->tokenless_key)
+            tokenless_lost(e, w->tokenless_key, st->opts.connection);
         /* A token-less worker's running turn may still answer on its next connection (spec 8.2). */
         work_give_back(e, w, st->opts.token_less && w->kind == WORK_TURN ? held : 0);
     }

@@ -12,13 +12,20 @@
 
 #include "base/assert.h"
 
+/* How long an answer to a dispatch that another one overtook is still told apart. */
+#define LATE_ANSWERS (600 * USEC_PER_SEC)
+
 struct dispatch_out {
     uint64_t connection, execution, row;
+    bool
+        lost; /* its stream has ended: it may be answered, but the turn may go out again on that connection */
 };
 
 struct tokenless {
     struct hash_node node;
     struct list_node expiry; /* linked while hold_until is set */
+    struct list_node old;    /* linked when only late answers are waited for */
+    usec_t drop_at;          /* monotonic */
     uint64_t key;
     usec_t hold_until; /* monotonic; 0: none */
     struct dispatch_out *out;
@@ -46,6 +53,8 @@ static void drop(struct engine *e, struct tokenless *t)
     hashmap_remove(&e->tokenless, &t->node);
     if (list_is_linked(&t->expiry))
         list_remove(&t->expiry);
+    if (list_is_linked(&t->old))
+        list_remove(&t->old);
     free(t->out);
     free(t);
 }
@@ -71,7 +80,16 @@ void tokenless_dispatched(struct engine *e, uint64_t key, uint64_t connection, u
         t->out = realloc(t->out, t->cap * sizeof(*t->out));
         ASSERT(t->out);
     }
-    t->out[t->count++] = (struct dispatch_out){connection, execution, row};
+    t->out[t->count++] =
+        (struct dispatch_out){.connection = connection, .execution = execution, .row = row};
+}
+
+void tokenless_lost(struct engine *e, uint64_t key, uint64_t connection)
+{
+    struct tokenless *t = find(e, key);
+    for (uint32_t i = 0; t && i < t->count; i++)
+        if (t->out[i].connection == connection)
+            t->out[i].lost = true;
 }
 
 bool tokenless_may_dispatch(struct engine *e, uint64_t key, uint64_t connection, usec_t *until)
@@ -84,7 +102,7 @@ bool tokenless_may_dispatch(struct engine *e, uint64_t key, uint64_t connection,
         return false;
     }
     for (uint32_t i = 0; i < t->count; i++)
-        if (t->out[i].connection == connection)
+        if (t->out[i].connection == connection && !t->out[i].lost)
             return false;
     return true;
 }
@@ -97,9 +115,9 @@ void tokenless_settled(struct engine *e, uint64_t key, uint64_t execution, uint6
     bool open = false;
     for (uint32_t i = 0; i < t->count; i++)
         open = open || (t->out[i].execution == execution && t->out[i].row == row);
-    if (!open && t->count == 0) {
+    if (t->count == 0) {
         drop(e, t);
-    } else if (!t->hold_until) {
+    } else if (open && !t->hold_until) {
         /* Others still have it: their answers may come, and must not settle the next turn. */
         t->hold_until = usec_add(e->now, (usec_t)e->settings->tokenless_redelivery);
         list_push_back(&e->tokenless_expiry, &t->expiry);
@@ -111,7 +129,20 @@ void tokenless_expire(struct engine *e)
     for (struct list_node *n; (n = list_first(&e->tokenless_expiry));) {
         struct tokenless *t = LIST_ENTRY(n, struct tokenless, expiry);
         if (t->hold_until > e->now)
-            return;
+            break;
+        t->hold_until = 0;
+        for (uint32_t i = 0; i < t->count; i++)
+            t->out[i].lost = true; /* no longer waited for */
+        list_remove(&t->expiry);
+        if (list_is_linked(&t->old))
+            list_remove(&t->old);
+        t->drop_at = usec_add(e->now, LATE_ANSWERS);
+        list_push_back(&e->tokenless_old, &t->old);
+    }
+    for (struct list_node *n; (n = list_first(&e->tokenless_old));) {
+        struct tokenless *t = LIST_ENTRY(n, struct tokenless, old);
+        if (t->drop_at > e->now)
+            break;
         drop(e, t); /* answers after this are a stated limit */
     }
 }

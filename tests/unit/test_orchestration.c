@@ -317,6 +317,26 @@ static void token_less_answers_do_not_cross(void **state)
     world_free(w);
 }
 
+/* checklist: 157 */
+static void token_less_turns_come_again_on_their_own_connection(void **state)
+{
+    struct world *w = world_new(NULL);
+    struct work_stream_options go = {.token_less = true, .connection = 7};
+    struct world_stream *a = world_stream_with(w, &go);
+    (void)state;
+    assert_ok(world_start(w, "i", "P", NULL));
+    world_turn(a);
+    world_close(a);
+    struct world_stream *b = world_stream_with(w, &go); /* the same connection, another stream */
+    assert_null(world_next(b));
+    world_advance(w, USEC_PER_SEC + 1);
+    world_turn(b);
+    assert_ok(world_complete_on(w, 7, "i", NULL, act_timer(w, 0, w->wall), NULL));
+    world_advance(w, USEC_PER_SEC + 1);
+    assert_string_equal(world_new_events(w, world_turn(b)), "OrchestratorStarted TimerFired(0)");
+    world_free(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -330,6 +350,7 @@ int main(void)
         cmocka_unit_test(waits_are_bound_to_the_id),
         cmocka_unit_test(a_terminal_instance_is_replaced),
         cmocka_unit_test(token_less_answers_do_not_cross),
+        cmocka_unit_test(token_less_turns_come_again_on_their_own_connection),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
