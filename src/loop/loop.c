@@ -261,7 +261,7 @@ static bool finish_round(struct loop *l)
 
 void loop_run(struct loop *l)
 {
-    bool more = false;
+    bool more = true; /* what was asked for before the loop ran */
 
     while (!atomic_load_explicit(&l->stopping, memory_order_relaxed)) {
         arm_timer(l);

@@ -143,7 +143,7 @@ static void test_timers_fire_in_order_and_never_early(void **state UNUSED)
     run(l);
     assert_string_equal(fired, "bac");
     assert_true(loop_now(l) >= now + 30 * USEC_PER_MSEC);
-    assert_true(round_ends >= 3);
+    assert_true(round_ends >= 1);
     loop_timer_free(a);
     loop_timer_free(b);
     loop_timer_free(c);
