@@ -12,6 +12,10 @@
 #define HEADERS_MAX KIB(16)
 #define BODY_MAX KIB(64)
 #define IDLE_SECONDS 60
+/* Those that get a 405 of ours; libevent answers 501 to the rest. */
+#define METHODS                                                                                    \
+    (EVHTTP_REQ_GET | EVHTTP_REQ_HEAD | EVHTTP_REQ_POST | EVHTTP_REQ_PUT | EVHTTP_REQ_DELETE |     \
+     EVHTTP_REQ_OPTIONS | EVHTTP_REQ_PATCH)
 
 struct http {
     struct http_options opts;
@@ -101,6 +105,7 @@ struct http *http_new(const struct http_options *opts)
     evhttp_set_max_headers_size(h->server, (ev_ssize_t)HEADERS_MAX);
     evhttp_set_max_body_size(h->server, (ev_ssize_t)BODY_MAX);
     evhttp_set_timeout(h->server, IDLE_SECONDS);
+    evhttp_set_allowed_methods(h->server, METHODS);
     evhttp_set_gencb(h->server, dispatch, h);
     return h;
 }

@@ -121,6 +121,13 @@ static void add_engine_counters(struct observe *o, struct metrics *m)
     gauge_set(metrics_gauge(m, "perdure_build_info", build, "Always 1"), 1);
 }
 
+/* Those that change without the engine's doing. */
+static void before_render(void *arg)
+{
+    struct observe *o = arg;
+    gauge_set(o->connections, o->front ? (int64_t)grpc_front_connections(o->front) : 0);
+}
+
 struct observe *observe_new(struct metrics *m, struct store *store)
 {
     struct observe *o = calloc(1, sizeof(*o));
@@ -129,6 +136,7 @@ struct observe *observe_new(struct metrics *m, struct store *store)
     add_methods(o, m);
     add_engine_counters(o, m);
     add_gauges(o, m);
+    metrics_on_render(m, before_render, o);
     return o;
 }
 
@@ -214,7 +222,6 @@ void observe_publish(void *arg, struct engine *e)
     gauge_set(o->waiters, (int64_t)s.waiters);
     gauge_set(o->timers, (int64_t)s.timers);
     gauge_set(o->streams, (int64_t)s.streams);
-    gauge_set(o->connections, o->front ? (int64_t)grpc_front_connections(o->front) : 0);
     gauge_set(o->cached, (int64_t)s.objects_cached);
     gauge_set(o->cached_bytes, (int64_t)s.objects_cached_bytes);
     gauge_set(o->store_bytes, (int64_t)st.store_bytes);
