@@ -35,7 +35,7 @@ void budget_deinit(struct budget *b);
 enum claim_state budget_claim(struct budget *b, struct budget_claim *c, uint64_t bytes);
 /* Takes room without asking (bytes that are in memory already). */
 void budget_force(struct budget *b, struct budget_claim *c, uint64_t bytes);
-enum claim_state budget_state(struct budget *b, const struct budget_claim *c);
+enum claim_state budget_state(const struct budget_claim *c);
 /* Gives the room back, or leaves the queue. Harmless for CLAIM_NONE. */
 void budget_release(struct budget *b, struct budget_claim *c);
 /* Bytes of waiting requests that came within their first window. False: over the limit; nothing was added. */

@@ -112,7 +112,7 @@ void call_set_timer(struct rpc_call *call)
 
     if (!call->finished)
         due = call->deadline_called ? usec_add(call->deadline, RPC_DEADLINE_GRACE) : call->deadline;
-    if (!call->finished && call->rx.claim.state == CLAIM_GRANTED)
+    if (!call->finished && call->rx.claim.state == CLAIM_GRANTED && call->rx.mode != RX_ROOM)
         due = MIN(due, call->rx.progress + RPC_STALL_TIME);
     if (due == call->due)
         return;

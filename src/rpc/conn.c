@@ -290,7 +290,9 @@ static nghttp2_option *make_options(void)
     nghttp2_option_set_no_closed_streams(opt, 1);     /* else it keeps as many as may be open */
     nghttp2_option_set_max_send_header_block_length(opt,
                                                     MIB(1)); /* the peer says what is too much */
-    nghttp2_option_set_max_outbound_ack(opt, 1000);          /* ping floods */
+    nghttp2_option_set_max_continuations(opt,
+                                         64); /* metadata over the limit is read, to answer it */
+    nghttp2_option_set_max_outbound_ack(opt, 1000); /* ping floods */
     /* Its own limit (burst 1,000) would cut an honest client whose waits time out: count_reset(). */
     nghttp2_option_set_stream_reset_rate_limit(opt, 1u << 30, 1u << 30);
     return opt;
@@ -457,6 +459,12 @@ enum err rpc_conn_recv(struct rpc_conn *c, struct bytes in, usec_t now, struct e
     if (c->broken)
         return error_set(err, ERR_LIMIT, "peer \"%s\" resets calls too fast",
                          c->peer ? c->peer : "");
+    if (c->server && nghttp2_session_get_outbound_queue_size(c->session) >
+                         2 * c->server->opts.settings->streams_connection + RPC_OUTBOUND_SLACK) {
+        c->broken = true;
+        return error_set(err, ERR_LIMIT, "peer \"%s\" makes answers and does not read them",
+                         c->peer ? c->peer : "");
+    }
     return OK;
 }
 
@@ -503,7 +511,7 @@ void conn_run_waiting(struct rpc_conn *c)
 {
     LIST_FOR_EACH (&c->waiting, n) {
         struct rpc_call *call = LIST_ENTRY(n, struct rpc_call, room_node);
-        if (budget_state(&c->server->budget, &call->rx.claim) == CLAIM_GRANTED)
+        if (budget_state(&call->rx.claim) == CLAIM_GRANTED)
             call_receive_go_on(call);
     }
 }

@@ -27,6 +27,7 @@
 #define RPC_OVERSIZE_FACTOR 4          /* x request.bytes are read of a message that is too large */
 #define RPC_RESET_RATE 1000            /* unanswered calls reset a second, for long (BL-129) */
 #define RPC_REFUSAL_BYTES KIB(64)      /* read of a request that is not gRPC before it is refused */
+#define RPC_OUTBOUND_SLACK 10000       /* frames that may wait beside two a call */
 #define RPC_SHUTDOWN_WAIT USEC_PER_SEC /* for the ping between the two GOAWAYs */
 
 struct rpc_msg {

@@ -477,7 +477,7 @@ void call_receive_go_on(struct rpc_call *call)
     if (rx->paused || !call->conn)
         return;
     if (rx->mode == RX_ROOM) {
-        if (budget_state(&call->conn->server->budget, &rx->claim) != CLAIM_GRANTED)
+        if (budget_state(&rx->claim) != CLAIM_GRANTED)
             return;
         leave_waiting(call);
         rx->progress = call->conn->now;
@@ -502,7 +502,8 @@ void call_receive_go_on(struct rpc_call *call)
 
 bool receiver_is_stalled(const struct rpc_call *call, usec_t now)
 {
-    return call->rx.claim.state == CLAIM_GRANTED && now - call->rx.progress >= RPC_STALL_TIME;
+    return call->rx.claim.state == CLAIM_GRANTED && call->rx.mode != RX_ROOM &&
+           now - call->rx.progress >= RPC_STALL_TIME;
 }
 
 void rpc_call_pause(struct rpc_call *call)

@@ -324,6 +324,27 @@ static void test_rapid_reset_is_cut(void **state UNUSED)
     raw_deinit(&r);
 }
 
+static void test_answers_that_nobody_reads_are_bounded(void **state UNUSED)
+{
+    struct raw r;
+    uint32_t stream = 1;
+    size_t fed = 0;
+
+    raw_init(&r);
+    r.f.settings.streams_connection = 100;
+    raw_run(&r);
+    while (r.result == OK && fed < MIB(20)) { /* each makes a RST_STREAM; nothing is taken out */
+        for (int i = 0; i < 100; i++, stream += 2)
+            put_request(&r.in, stream, "", "application/grpc", NULL, NULL, true);
+        fed += r.in.len;
+        r.result = rpc_conn_recv(r.f.s, strbuf_bytes(&r.in), r.f.now, NULL);
+        strbuf_reset(&r.in);
+    }
+    assert_int_equal(r.result, ERR_LIMIT);
+    assert_true(fed < MIB(2));
+    raw_deinit(&r);
+}
+
 /* ---- bad requests ------------------------------------------------------------------------------ */
 
 static void test_requests_that_are_not_grpc(void **state UNUSED)
@@ -521,6 +542,7 @@ int main(void)
         cmocka_unit_test(test_shutdown_without_ping_answer),
         cmocka_unit_test(test_thousands_of_waits_may_time_out_at_once),
         cmocka_unit_test(test_rapid_reset_is_cut),
+        cmocka_unit_test(test_answers_that_nobody_reads_are_bounded),
         cmocka_unit_test(test_requests_that_are_not_grpc),
         cmocka_unit_test(test_malformed_messages),
         cmocka_unit_test(test_garbage_is_an_error_and_no_crash),

@@ -376,17 +376,21 @@ static void test_too_much_metadata(void **state UNUSED)
     struct rpc_fixture f;
     struct seen_call sc, next;
     static char value[9000];
-    struct rpc_metadata md[9];
+    struct rpc_metadata md[60];
 
     rpc_fixture_init(&f);
     rpc_fixture_start(&f);
     memset(value, 'v', sizeof(value));
-    for (size_t i = 0; i < 9; i++)
+    for (size_t i = 0; i < ARRAY_LEN(md); i++)
         md[i] = (struct rpc_metadata){"x-much", bytes_of(value, sizeof(value))};
     rpc_fixture_call(&f, &sc, "/test.T/Echo", md, 9, 0, false, BYTES_LIT("x")); /* BL-131 */
     rpc_fixture_pump(&f);
     assert_int_equal(sc.status, GRPC_RESOURCE_EXHAUSTED);
     assert_string_equal(sc.message, "request metadata > limit 65536 bytes");
+    seen_call_deinit(&sc);
+    rpc_fixture_call(&f, &sc, "/test.T/Echo", md, 60, 0, false, BYTES_LIT("x")); /* 540 KB */
+    rpc_fixture_pump(&f);
+    assert_int_equal(sc.status, GRPC_RESOURCE_EXHAUSTED);
     rpc_fixture_call(&f, &next, "/test.T/Echo", md, 6, 0, false, BYTES_LIT("x"));
     rpc_fixture_pump(&f);
     assert_int_equal(next.status, GRPC_OK);
