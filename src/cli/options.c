@@ -113,6 +113,12 @@ static const char *first_of(const char *a, const char *b, const char *c)
     return a ? a : b && *b ? b : c;
 }
 
+/* Not "-" (standard input) and not a number, which is JSON. */
+static bool is_short_option(struct bytes word)
+{
+    return word.len > 1 && word.ptr[0] == '-' && (word.ptr[1] < '0' || word.ptr[1] > '9');
+}
+
 enum err invocation_read(struct invocation *in, const struct command *command, int argc,
                          char *const *argv, const char *(*env)(const char *name), struct error *err)
 {
@@ -133,7 +139,7 @@ enum err invocation_read(struct invocation *in, const struct command *command, i
                 return e;
             continue;
         }
-        if (!only_args && word.len > 1 && word.ptr[0] == '-')
+        if (!only_args && is_short_option(word))
             return error_set(err, ERR_INVALID,
                              "unknown option \"%s\": options begin with two dashes; what is an "
                              "argument comes behind --",

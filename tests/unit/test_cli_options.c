@@ -92,6 +92,8 @@ static void what_looks_like_an_option_can_be_an_argument(void **state)
     assert_string_equal(in.args[0], "-");
     assert_string_equal(in.args[1], "--all");
     assert_false(invocation_has(&in, "all"));
+    assert_int_equal(read_words(&in, WORDS("a", "-5"), &err), OK);
+    assert_string_equal(in.args[1], "-5");
     assert_int_equal(read_words(&in, WORDS("a", "--name", "--all"), &err), OK);
     assert_string_equal(invocation_value(&in, "name"), "--all");
     assert_int_equal(read_words(&in, WORDS("a", "--name="), &err), OK);
