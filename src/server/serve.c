@@ -303,6 +303,13 @@ static void exit_at_once(void)
     _exit(0);
 }
 
+/* A second SIGTERM or SIGINT; a SIGHUP means nothing any more. */
+static bool is_hurried(const sigset_t *set)
+{
+    int sig = next_signal(set, DRAIN_LOOK_EVERY);
+    return sig == SIGTERM || sig == SIGINT;
+}
+
 /* Spec 8.7. */
 static void drain(struct server *s, const sigset_t *set)
 {
@@ -314,14 +321,14 @@ static void drain(struct server *s, const sigset_t *set)
     executor_call(s->executor, drain_begin, NULL);
     usec_t end = usec_add(clock_monotonic(clock), (usec_t)s->config.settings.drain_time);
     while (executor_in_flight(s->executor) > 0 && clock_monotonic(clock) < end)
-        if (next_signal(set, DRAIN_LOOK_EVERY) > 0)
+        if (is_hurried(set))
             exit_at_once();
     grpc_front_stop_listening(s->front);
     grpc_front_shutdown(s->front);
     executor_call(s->executor, drain_end, NULL);
     end = usec_add(clock_monotonic(clock), DRAIN_GRACE);
     while (grpc_front_connections(s->front) > 0 && clock_monotonic(clock) < end)
-        if (next_signal(set, DRAIN_LOOK_EVERY) > 0)
+        if (is_hurried(set))
             exit_at_once();
 }
 
