@@ -253,6 +253,7 @@ void work_end(struct engine *e, struct work *w)
         tokenless_settled(e, w->tokenless_key, w->turn.execution, w->turn.row);
     turn_drop_chunks(&w->turn);
     w->group->in_memory--;
+    recovery_want(e, w->group);
     hashmap_remove(&e->works, &w->node);
     free(w);
 }
@@ -505,18 +506,21 @@ static enum sent send_task(struct engine *e, struct work *w, struct work_stream 
     return SENT;
 }
 
-/* A damaged row must not stop the others: it is looked at again after a while. */
-static void work_set_aside(struct engine *e, struct work *w, struct error *err)
+/* A damaged row must not stop the others: it is looked at again after a while. False: the store is away, all must wait. */
+static bool work_set_aside(struct engine *e, struct work *w, struct error *err)
 {
+    if (store_is_failed(e->store))
+        return false;
     if (err->code == ERR_NOT_FOUND) {
         work_end(e, w);
-        return;
+        return true;
     }
     struct error logged = *err;
     log_error(LOG_ERROR, "engine: cannot make a work item", &logged);
     w->backoff = next_backoff(e, w->backoff);
     w->hold_until = usec_add(e->now, w->backoff);
     work_pause(e, w, w->hold_until, false);
+    return true;
 }
 
 /* Offers the group's oldest item. False: the group is out of the running for now. */
@@ -532,8 +536,7 @@ static bool group_dispatch(struct engine *e, struct group *g)
         rc = object_by_key(&s, w->object, &o, &err);
         if (rc) {
             err.code = rc;
-            work_set_aside(e, w, &err);
-            return true;
+            return work_set_aside(e, w, &err);
         }
     }
     if (o && !o->kind->turn_may_go(o)) {
@@ -555,9 +558,7 @@ static bool group_dispatch(struct engine *e, struct group *g)
     }
     enum sent sent =
         o ? send_turn(e, w, c.stream, o, &s, &err) : send_task(e, w, c.stream, &s, &err);
-    if (sent == SENT_NOT)
-        work_set_aside(e, w, &err);
-    return true;
+    return sent == SENT_NOT ? work_set_aside(e, w, &err) : true;
 }
 
 /* One item of one kind of this hub; kinds take turns. */
@@ -566,10 +567,10 @@ static bool hub_dispatch(struct engine *e, struct hub *h)
     for (unsigned i = 1; i < WORK_KINDS; i++) {
         unsigned kind = 1 + (h->next_kind + i) % (WORK_KINDS - 1);
         for (struct heap_node *n; (n = heap_min(&h->runnable[kind]));) {
-            struct group *g = CONTAINER_OF(n, struct group, runnable);
-            if (group_dispatch(e, g)) {
+            if (store_is_failed(e->store))
+                return false;
+            if (group_dispatch(e, CONTAINER_OF(n, struct group, runnable))) {
                 h->next_kind = kind - 1;
-                recovery_refill(e, g);
                 return true;
             }
         }
@@ -577,22 +578,26 @@ static bool hub_dispatch(struct engine *e, struct hub *h)
     return false;
 }
 
-void dispatch_run(struct engine *e)
+bool dispatch_run(struct engine *e)
 {
     if (e->draining || !e->is_healthy)
-        return;
+        return false;
     arena_reset(e->arena);
     size_t sent = 0;
-    for (bool progress = true; progress && sent < DISPATCH_BUDGET;) {
+    bool progress = true;
+    while (progress && sent < DISPATCH_BUDGET) {
         progress = false;
         LIST_FOR_EACH (&e->hubs, n) {
             if (!hub_dispatch(e, LIST_ENTRY(n, struct hub, link)))
                 continue;
             progress = true;
-            if (++sent % 64 == 0)
+            if (++sent % 64 == 0) {
                 arena_reset(e->arena);
+                cache_trim(e);
+            }
         }
     }
+    return progress;
 }
 
 /* ---- time ---------------------------------------------------------------------------------------------------------- */

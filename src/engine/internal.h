@@ -39,7 +39,8 @@ struct group {
     size_t paused_for_room;
     size_t in_memory;   /* ready, paused and in flight */
     bool blocked;       /* no matching stream has room */
-    bool more_in_store; /* tasks: rows behind `cursor` are not in memory */
+    bool more_in_store; /* tasks: rows behind `cursor` are not in memory; turns: some were not taken in */
+    struct list_node refill; /* engine.refills */
     uint64_t cursor;
     struct work_stream **streams;
     size_t stream_count, stream_cap;
@@ -159,7 +160,7 @@ struct engine {
     struct effect *effects;
     size_t effect_count, effect_cap;
     struct list dirty; /* struct object */
-    struct object **touched;
+    uint64_t *touched; /* keys of objects that were written, for their waiters */
     size_t touched_count, touched_cap;
     bool is_healthy;
     bool is_reading;  /* a transaction is open for what follows a batch */
@@ -202,7 +203,8 @@ struct engine {
     /* recovery */
     bool recovering_turns;
     uint64_t recover_after; /* object key */
-    bool turns_overflowed;
+    bool rescan_turns; /* once more, when this scan is through */
+    struct list refills; /* groups with room in memory and more in the store */
 
     struct engine_stats stats;
 };
@@ -239,7 +241,7 @@ void work_give_back(struct engine *e, struct work *w,
 void work_make_ready(struct engine *e, struct work *w);
 void work_set_timer(struct engine *e, struct work *w, usec_t until);
 void group_unblock(struct engine *e, struct group *g, bool new_stream);
-void dispatch_run(struct engine *e); /* hands out what can be handed out */
+bool dispatch_run(struct engine *e); /* hands out what can be handed out; true: not all of it yet */
 void dispatch_timeouts(struct engine *e);
 usec_t dispatch_next(const struct engine *e); /* monotonic */
 void dispatch_free(struct engine *e);
@@ -270,6 +272,7 @@ void tokenless_free(struct engine *e);
 /* waiters.c */
 void waiter_register(struct engine *e, const struct effect *fx);
 void waiters_wake(struct engine *e, struct object *o);
+void waiters_check(struct engine *e); /* all of them, after the store was away */
 void waiters_end_all(struct engine *e, enum err status, const char *message);
 void waiters_free(struct engine *e);
 
@@ -279,10 +282,13 @@ void timers_added(struct engine *e, usec_t due, uint64_t key);
 void timers_collect(struct engine *e, struct unit_list *units, size_t max);
 void timers_reset(struct engine *e);
 usec_t timers_next(const struct engine *e); /* wall; USEC_NEVER */
+bool timers_unread(const struct engine *e); /* the next one is not known before timers_load() */
 
 /* recovery.c */
 MUST_CHECK enum err recovery_start(struct engine *e, struct error *err);
 bool recovery_step(struct engine *e); /* true: more to do */
-void recovery_refill(struct engine *e, struct group *g);
+/* The group has room again for what waits in the store. */
+void recovery_want(struct engine *e, struct group *g);
+bool recovery_refill(struct engine *e); /* true: more to do */
 
 void unit_push(struct unit_list *l, const struct unit *u);

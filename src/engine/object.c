@@ -256,14 +256,14 @@ static enum err object_write(struct step *s, struct object *o, struct error *err
     return OK;
 }
 
-static void touched_add(struct engine *e, struct object *o)
+static void touched_add(struct engine *e, uint64_t key)
 {
     if (e->touched_count == e->touched_cap) {
         e->touched_cap = e->touched_cap ? e->touched_cap * 2 : 64;
         e->touched = realloc(e->touched, e->touched_cap * sizeof(*e->touched));
         ASSERT(e->touched);
     }
-    e->touched[e->touched_count++] = o;
+    e->touched[e->touched_count++] = key;
 }
 
 enum err cache_flush(struct step *s, struct error *err)
@@ -275,16 +275,12 @@ enum err cache_flush(struct step *s, struct error *err)
             enum err rc = object_write(s, o, err);
             if (rc)
                 return rc;
-            touched_add(e, o);
+            touched_add(e, o->row.key);
         }
         list_remove(n);
         o->is_dirty = false;
-        if (o->is_deleted) {
-            for (size_t i = 0; i < e->touched_count; i++) /* flushed earlier in this batch */
-                if (e->touched[i] == o)
-                    e->touched[i--] = e->touched[--e->touched_count];
+        if (o->is_deleted)
             object_free(o);
-        }
     }
     return OK;
 }
@@ -303,7 +299,6 @@ void cache_drop(struct engine *e)
         cache_unlink(e, o);
         object_free(o);
     }
-    e->touched_count = 0;
     e->cache_bytes = 0;
 }
 

@@ -85,3 +85,8 @@ usec_t timers_next(const struct engine *e)
     const struct heap_node *n = heap_min(&e->timers);
     return n ? CONTAINER_OF(n, struct timer_entry, node)->due : USEC_NEVER;
 }
+
+bool timers_unread(const struct engine *e)
+{
+    return !e->timers_all && e->timers.count == 0;
+}

@@ -169,12 +169,19 @@ static bool decide(struct tokenless *t, const struct work *w, const struct objec
     bool is_out = w && w->turn.row == row && w->turn.execution == execution;
     if (!t) /* never sent token-less by this process: the answer to a dispatch before a restart, or nobody's */
         return w && w->recovered && (w->state != WORK_FLIGHT || w->stream->opts.token_less);
+    uint32_t older = t->count;
     for (uint32_t i = 0; i < t->count; i++) {
         if (t->out[i].connection != connection)
             continue;
-        bool current = is_out && t->out[i].execution == execution && t->out[i].row == row;
-        remove_out(t, i);
-        return current;
+        if (is_out && t->out[i].execution == execution && t->out[i].row == row) {
+            remove_out(t, i);
+            return true;
+        }
+        older = MIN(older, i);
+    }
+    if (older < t->count) { /* the answer to an earlier turn of this connection */
+        remove_out(t, older);
+        return false;
     }
     /* From another connection: a proxy may split them, or the worker came back on a new one. */
     for (uint32_t i = 0; i < t->count; i++) {

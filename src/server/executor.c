@@ -31,6 +31,7 @@ struct executor {
     void (*publish)(void *arg, struct engine *e);
     void *publish_arg;
     usec_t published;
+    bool is_unpublished; /* something ran since */
     void (*batch_end)(void *arg);
     void *batch_end_arg;
 
@@ -117,6 +118,8 @@ static bool take_queue(struct executor *x, bool more, size_t *bytes)
     pthread_mutex_lock(&x->lock);
     if (!x->head && !more && !x->is_stopping) {
         usec_t idle = engine_idle_time(x->engine);
+        if (x->is_unpublished)
+            idle = MIN(idle, PUBLISH_EVERY);
         if (idle > 0) {
             struct timespec until = after(x, idle);
             x->is_asleep = true;
@@ -139,10 +142,11 @@ static bool take_queue(struct executor *x, bool more, size_t *bytes)
     return go_on;
 }
 
-static void publish(struct executor *x, bool sleeps_next)
+static void publish(struct executor *x)
 {
     usec_t now = clock_monotonic(x->clock);
-    if (!x->publish || (!sleeps_next && now - x->published < PUBLISH_EVERY))
+    x->is_unpublished = x->publish && now - x->published < PUBLISH_EVERY;
+    if (!x->publish || x->is_unpublished)
         return;
     x->publish(x->publish_arg, x->engine);
     x->published = now;
@@ -169,7 +173,7 @@ static void *executor_run(void *arg)
         atomic_store(&x->in_flight, engine_in_flight(x->engine));
         atomic_store(&x->is_healthy, engine_is_healthy(x->engine));
         keep_log_bounded(x);
-        publish(x, false);
+        publish(x);
     }
     return NULL;
 }

@@ -19,7 +19,7 @@ struct executor_options {
 
 MUST_CHECK enum err executor_new(const struct executor_options *opts, struct executor **out,
                                  struct error *err);
-/* Before executor_start(): called on the executor's thread before it sleeps and at most every 50 ms in between, to publish figures. */
+/* Before executor_start(): called on the executor's thread within 50 ms of what ran, and not more often, to publish figures. */
 void executor_on_publish(struct executor *x, void (*fn)(void *arg, struct engine *e), void *arg);
 MUST_CHECK enum err executor_start(struct executor *x, struct error *err);
 /* Runs what is queued, then ends the threads. */
