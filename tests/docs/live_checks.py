@@ -268,7 +268,7 @@ def check_exit_statuses(pages):
         yield from expect("command", 4, box.perdure("get", "nobody"), "nobody")
         yield from expect("command", 2, box.perdure("get"), "missing")
         yield from expect("command", 6, box.perdure("wait", "first", "--timeout", "100ms"),
-                          "Timed out|deadline exceeded")
+                          "first|deadline exceeded")
         box.perdure("terminate", "first")
         yield from expect("command", 1, box.perdure("wait", "first"), "")
         status = box.server.stop()
