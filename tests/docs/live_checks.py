@@ -37,7 +37,8 @@ class Server:
                 break
         found = READY.match(self.line)
         if not found:
-            self.stop()
+            self.process.kill()
+            self.process.wait()
             self.log.seek(0)
             raise RuntimeError(f"no ready line but {self.line!r}: {self.log.read()[-500:]}")
         self.pid = int(found.group(1))
