@@ -64,6 +64,7 @@ static enum err by_ids(struct step *s, struct command *cmd, struct bytes instanc
     sc->key = a->key;
     sc->execution = o->row.execution;
     sc->task_id = task_id;
+    cmd->item = step_task_item(s, a->key);
     return OK;
 }
 

@@ -1,7 +1,9 @@
 /* kind.c - the table that makes orchestrations an object kind of the engine. */
 #include "durabletask/orchestration.h"
 
+#include "engine/engine.h"
 #include "rpc/rpc.h"
+#include "wire/value.h"
 #include "wire/writer.h"
 
 typedef enum err dt_step_fn(struct step *s, struct command *cmd, struct error *err);
@@ -31,6 +33,32 @@ static enum err command(struct step *s, struct command *cmd, struct error *err)
             return rc;
     }
     return STEPS[cmd->type](s, cmd, err);
+}
+
+/* A completion names its item by token, or by ids. */
+static void refused(struct engine *e, struct command *cmd)
+{
+    struct bytes token, id = cmd->id;
+    int32_t task = 0;
+    bool is_turn = cmd->type == DT_COMPLETE_TURN || cmd->type == DT_BAD_TURN;
+    if (cmd->type == DT_COMPLETE_TURN) {
+        token = wire_view(((const OrchestratorResponse *)cmd->request)->completiontoken);
+    } else if (cmd->type == DT_COMPLETE_TASK) {
+        const ActivityResponse *r = cmd->request;
+        token = wire_view(r->completiontoken);
+        task = r->taskid;
+    } else if (cmd->type == DT_BAD_TURN || cmd->type == DT_BAD_TASK) {
+        const struct dt_bad *bad = cmd->request;
+        token = bad->token;
+        task = bad->task_id;
+    } else {
+        return;
+    }
+    struct token t;
+    if (token.len == 0)
+        cmd->item = work_answered(e, cmd, is_turn ? WORK_TURN : WORK_TASK, id, task);
+    else if (token_decode(engine_tokens(e), token, &t))
+        cmd->item = (struct item_ref){t.kind, t.kind == WORK_TURN ? t.object : t.key, t.nonce};
 }
 
 static void *ping_build(void)
@@ -66,6 +94,7 @@ const struct object_kind ORCHESTRATION = {
     .load = orch_load,
     .unload = orch_unload,
     .command = command,
+    .refused = refused,
     .timer = orch_timer,
     .mail = orch_mail,
     .turn_check = orch_turn_check,

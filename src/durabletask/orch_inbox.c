@@ -181,7 +181,8 @@ enum err orch_arrive(struct step *s, struct object *o, const struct arrival *a, 
         st->recovered = false;
     }
     orch_account(o);
-    return was_ready ? OK : orch_offer(s, o, false, err);
+    /* Rows not in memory were taken to be live: the work record knows better. */
+    return was_ready && step_turn(s, o) ? OK : orch_offer(s, o, false, err);
 }
 
 enum err orch_inbox_put_front(struct step *s, struct object *o, const struct arrival *a,
@@ -236,6 +237,29 @@ enum err orch_inbox_take_batch(struct step *s, struct object *o, int64_t from, i
     while (!rc && front-- > 0)
         rc = orch_inbox_put_front(s, o, &kept[front], err);
     return rc;
+}
+
+#define SWEEP_ROWS 64
+#define SWEEP_BYTES_MAX MIB(16) /* of one commit */
+
+/* What an earlier execution left in front is in nobody's way, but would be read by every turn that looks for its first event. */
+enum err orch_inbox_sweep(struct step *s, struct object *o, struct error *err)
+{
+    size_t bytes = 0;
+    while (bytes < SWEEP_BYTES_MAX) {
+        const struct inbox_row *r;
+        int64_t last = o->row.inbox_first - 1;
+        enum err rc = orch_inbox_need(s, o, o->row.inbox_first, SWEEP_ROWS, KIB(64), err);
+        if (rc)
+            return rc;
+        while ((r = orch_inbox_row(o, last + 1)) && !orch_row_is_live(o, r)) {
+            bytes += r->event.len + sizeof(*r);
+            last++;
+        }
+        if (last < o->row.inbox_first || (rc = orch_inbox_take(s, o, last, err)))
+            return rc;
+    }
+    return OK;
 }
 
 enum err orch_inbox_take(struct step *s, struct object *o, int64_t last, struct error *err)

@@ -161,6 +161,8 @@ MUST_CHECK enum err orch_inbox_take_batch(struct step *s, struct object *o, int6
 /* Deletes all rows up to `last`. */
 MUST_CHECK enum err orch_inbox_take(struct step *s, struct object *o, int64_t last,
                                     struct error *err);
+/* Deletes rows in front that are meant for an earlier execution. */
+MUST_CHECK enum err orch_inbox_sweep(struct step *s, struct object *o, struct error *err);
 /* Makes the first rows from `from` on available in memory: up to rows_max and about bytes_max, at least one if there is one. */
 MUST_CHECK enum err orch_inbox_need(struct step *s, struct object *o, int64_t from, size_t rows_max,
                                     size_t bytes_max, struct error *err);

@@ -402,6 +402,45 @@ static void choose(struct engine *e, const struct work *w, uint64_t sticky, stru
     }
 }
 
+static uint64_t work_answer_hash(uint8_t kind, struct bytes id, int64_t ref)
+{
+    return bytes_hash(id) ^ hash_u64(((uint64_t)ref << 8) + kind);
+}
+
+static struct work *find_answered(struct work_stream *st, uint8_t kind, uint64_t hash)
+{
+    LIST_FOR_EACH (&st->flight, n) {
+        struct work *w = LIST_ENTRY(n, struct work, link);
+        if (w->kind == kind && w->answer_hash == hash)
+            return w;
+    }
+    return NULL;
+}
+
+struct item_ref work_answered(struct engine *e, const struct command *cmd, uint8_t kind,
+                              struct bytes id, int64_t ref)
+{
+    uint64_t hash = work_answer_hash(kind, id, ref);
+    struct hub *hub = hub_by_name(e, cmd->hub, false);
+    struct work *found = NULL;
+    for (struct list_node *n = hub ? hub->streams.head.next : NULL; n && n != &hub->streams.head;
+         n = n->next) {
+        struct work_stream *st = LIST_ENTRY(n, struct work_stream, link);
+        bool same = st->opts.connection == cmd->connection;
+        struct work *w =
+            st->opts.token_less && (same || !found) ? find_answered(st, kind, hash) : NULL;
+        if (w)
+            found = w;
+        if (w && same)
+            break;
+    }
+    if (!found)
+        return (struct item_ref){0};
+    if (found->tokenless_key)
+        tokenless_lost(e, found->tokenless_key, found->stream->opts.connection);
+    return (struct item_ref){kind, found->key, found->nonce};
+}
+
 /* ---- sending -------------------------------------------------------------------------------------------------- */
 
 enum sent { SENT, SENT_NOT, SENT_ASKED }; /* ASKED: an internal command decides first */
@@ -472,6 +511,7 @@ static enum sent send_turn(struct engine *e, struct work *w, struct work_stream 
     w->turn.exact = exact;
     if (st->opts.token_less) {
         w->tokenless_key = tokenless_key(w->group->hub, o->row.id);
+        w->answer_hash = work_answer_hash(WORK_TURN, o->row.id, 0);
         tokenless_dispatched(e, w->tokenless_key, st->opts.connection, turn.execution, turn.row);
     }
     o->last_worker = st->worker_hash;
@@ -486,14 +526,16 @@ static enum sent send_task(struct engine *e, struct work *w, struct work_stream 
     struct store_task t;
     if (store_task_get(e->reader, w->group->number, w->key, &t, &buf, err))
         return SENT_NOT;
-    if (w->nonce || w->recovered) { /* handed out before: much may have happened since */
+    if (w->nonce || w->recovered || st->opts.token_less) {
         struct object *o;
         enum err rc = object_by_key(s, t.object, &o, err);
-        if (rc == OK && !o->kind->task_may_go(o, &t)) {
+        /* Handed out before: much may have happened since. */
+        if (rc == OK && (w->nonce || w->recovered) && !o->kind->task_may_go(o, &t)) {
             work_detach(e, w);
             engine_pend(e, &(struct unit){.type = UNIT_DROP, .key = w->key, .group = t.group});
             return SENT_ASKED;
         }
+        w->answer_hash = rc ? 0 : work_answer_hash(WORK_TASK, o->row.id, t.ref);
     }
     char text[TOKEN_TEXT_MAX];
     size_t len = make_token(e, w, NULL, &t, text);

@@ -40,6 +40,7 @@ struct engine *engine_new(const struct engine_options *opts)
     list_init(&e->lru);
     list_init(&e->hubs);
     list_init(&e->stream_list);
+    list_init(&e->refills);
     list_init(&e->tokenless_expiry);
     list_init(&e->tokenless_old);
     heap_init(&e->work_timers, work_less_until);
@@ -324,6 +325,8 @@ static void unit_failed(struct engine *e, struct unit *u, enum err rc, const str
     u->status = rc;
     if (u->type == UNIT_MAIL) /* it stays in the store, and is tried again by the next process */
         e->mail_after = MAX(e->mail_after, u->key);
+    if (u->type == UNIT_TRASH) /* likewise: not again and again */
+        e->trash_waits = false;
     if (u->type == UNIT_COMMAND) {
         *command_error(u->cmd) = *err;
         return;
@@ -331,6 +334,8 @@ static void unit_failed(struct engine *e, struct unit *u, enum err rc, const str
     struct error logged = *err;
     log_error(LOG_ERROR, "engine: an internal step failed", &logged);
 }
+
+static enum err reload_numbers(struct engine *e, struct error *err);
 
 /* Without savepoints: fast, but a step that fails late spoils the batch. */
 static enum outcome batch_fast(struct engine *e, struct error *err)
@@ -364,7 +369,7 @@ static enum outcome batch_careful(struct engine *e, struct error *err)
         struct unit *u = &e->units.items[i];
         struct error failed = {0};
         step_init(e, &e->step);
-        size_t effects = e->effect_count;
+        size_t effects = e->effect_count, touched = e->touched_count;
         u->status = OK;
         if (store_savepoint(e->store, err))
             return BATCH_BROKEN;
@@ -383,8 +388,11 @@ static enum outcome batch_careful(struct engine *e, struct error *err)
         if (store_savepoint_undo(e->store, err))
             return BATCH_BROKEN;
         e->effect_count = effects;
+        e->touched_count = touched;
         cache_drop(e);
         groups_forget_numbers(e);
+        if (reload_numbers(e, err))
+            return BATCH_BROKEN;
         unit_failed(e, u, rc, &failed);
     }
     return BATCH_OK;
@@ -395,11 +403,9 @@ static void batch_undo(struct engine *e)
     store_rollback(e->store);
     cache_drop(e);
     groups_forget_numbers(e);
-    e->effect_count = 0;
+    e->effect_count = e->touched_count = 0;
     e->mail_waits = e->trash_waits = true;
 }
-
-static enum err reload_numbers(struct engine *e, struct error *err);
 
 static enum outcome batch_commit(struct engine *e, struct error *err)
 {
@@ -485,6 +491,17 @@ static void read_end(struct engine *e)
     e->is_reading = false;
 }
 
+static void wake(struct engine *e, uint64_t key)
+{
+    struct step s;
+    struct object *o;
+    struct error err = {0};
+    step_init(e, &s);
+    if (object_by_key(&s, key, &o, &err) ==
+        OK) /* else it is gone again, or the store is: waiters_check() */
+        waiters_wake(e, o);
+}
+
 static void batch_done(struct engine *e)
 {
     if (e->has_steps) {
@@ -500,7 +517,7 @@ static void batch_done(struct engine *e)
     effects_perform(e);
     if (e->waiters.count > 0)
         for (size_t i = 0; i < e->touched_count; i++)
-            waiters_wake(e, e->touched[i]);
+            wake(e, e->touched[i]);
     e->touched_count = 0;
     for (size_t i = 0; i < e->units.count; i++)
         if (e->units.items[i].cmd)
@@ -521,6 +538,8 @@ static void batch_refuse(struct engine *e)
         } else if (u->type == UNIT_COMMAND) {
             u->status = error_set(command_error(u->cmd), ERR_UNAVAILABLE, "%s", REFUSED);
             u->cmd->waiting = false;
+            if (u->cmd->kind->refused && !u->cmd->item.kind)
+                u->cmd->kind->refused(e, u->cmd);
             command_answer(e, u);
         } else if (u->type == UNIT_CHECK || u->type == UNIT_RETURNED || u->type == UNIT_RECUT ||
                    u->type == UNIT_DROP) {
@@ -545,14 +564,15 @@ static void store_try_again(struct engine *e)
     struct error err = {0};
     if (e->retry_at > e->now)
         return;
-    if (store_reopen(e->store, &err) || reload_numbers(e, &err)) {
+    enum err rc = store_reopen(e->store, &err);
+    e->reader = store_reader(e->store);
+    if (rc || recovery_start(e, &err)) {
         e->retry_at = usec_add(e->now, REOPEN_PAUSE);
         return;
     }
-    e->reader = store_reader(e->store);
     e->is_healthy = true;
     timers_reset(e);
-    e->mail_waits = e->trash_waits = true;
+    waiters_check(e);
     LOG(LOG_INFO, "engine: the store is back", LOG_UINT("failed_batches", e->stats.commits_failed));
 }
 
@@ -599,13 +619,19 @@ bool engine_run(struct engine *e)
     dispatch_timeouts(e);
     tokenless_expire(e);
     stream_pings(e);
-    bool more = e->is_healthy && recovery_step(e);
-    dispatch_run(e);
+    bool more = e->is_healthy && recovery_refill(e);
+    more = (e->is_healthy && recovery_step(e)) || more;
+    more = dispatch_run(e) || more;
     cache_trim(e);
     read_end(e);
+    if (e->is_healthy && store_is_failed(e->store)) { /* found while reading */
+        struct error err;
+        error_set(&err, ERR_UNAVAILABLE, "a read failed");
+        store_lost(e, &err);
+    }
     return more || e->head ||
-           (e->is_healthy &&
-            (e->pending.count > 0 || e->mail_waits || e->trash_waits || timers_next(e) <= e->wall));
+           (e->is_healthy && (e->pending.count > 0 || e->mail_waits || e->trash_waits ||
+                              timers_unread(e) || timers_next(e) <= e->wall));
 }
 
 usec_t engine_idle_time(struct engine *e)

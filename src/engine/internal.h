@@ -37,9 +37,10 @@ struct group {
     struct heap ready; /* struct work by order */
     struct list paused;
     size_t paused_for_room;
-    size_t in_memory;   /* ready, paused and in flight */
-    bool blocked;       /* no matching stream has room */
-    bool more_in_store; /* tasks: rows behind `cursor` are not in memory; turns: some were not taken in */
+    size_t in_memory; /* ready, paused and in flight */
+    bool blocked;     /* no matching stream has room */
+    bool
+        more_in_store; /* tasks: rows behind `cursor` are not in memory; turns: some were not taken in */
     struct list_node refill; /* engine.refills */
     uint64_t cursor;
     struct work_stream **streams;
@@ -203,8 +204,8 @@ struct engine {
     /* recovery */
     bool recovering_turns;
     uint64_t recover_after; /* object key */
-    bool rescan_turns; /* once more, when this scan is through */
-    struct list refills; /* groups with room in memory and more in the store */
+    bool rescan_turns;      /* once more, when this scan is through */
+    struct list refills;    /* groups with room in memory and more in the store */
 
     struct engine_stats stats;
 };

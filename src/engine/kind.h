@@ -96,6 +96,8 @@ MUST_CHECK enum err step_task_end(struct step *s, uint32_t group, uint64_t key, 
 /* Counts a completion of the task that was too large to keep; true when it was one too many. */
 bool step_task_breaks(struct step *s, uint64_t key, unsigned breaks_max);
 bool step_task_in_flight(struct step *s, uint64_t key);
+/* The item of the task's dispatch; kind 0: it is not in flight. */
+struct item_ref step_task_item(struct step *s, uint64_t key);
 /* Group number of a name and version, as step_task_add() uses it. */
 MUST_CHECK enum err step_group(struct step *s, uint32_t hub, enum work_kind kind, struct bytes name,
                                struct bytes version, uint32_t *group, struct error *err);
@@ -128,6 +130,8 @@ struct object_kind {
     enum err (*load)(struct step *s, struct object *o, struct error *err);
     void (*unload)(struct object *o);
     enum err (*command)(struct step *s, struct command *cmd, struct error *err);
+    /* The command is answered UNAVAILABLE without a step: sets cmd->item, if it is a completion, without the store. May be NULL. */
+    void (*refused)(struct engine *e, struct command *cmd);
     /* The row is deleted by the engine. */
     enum err (*timer)(struct step *s, struct object *o, const struct store_timer *t,
                       struct error *err);

@@ -28,12 +28,15 @@ static void mark_group(void *arg, uint64_t number)
     LIST_FOR_EACH (&e->hubs, h) {
         LIST_FOR_EACH (&LIST_ENTRY(h, struct hub, link)->groups, n) {
             struct group *g = LIST_ENTRY(n, struct group, link);
-            if (g->number == number)
-                g->more_in_store = true;
+            if (g->number != number)
+                continue;
+            g->more_in_store = true;
+            recovery_want(e, g);
         }
     }
 }
 
+/* At start, and again when the store was away: a commit that failed may have reached it all the same. */
 enum err recovery_start(struct engine *e, struct error *err)
 {
     enum err rc;
@@ -41,15 +44,12 @@ enum err recovery_start(struct engine *e, struct error *err)
         (rc = store_group_list(e->reader, add_group, e, err)) ||
         (rc = store_task_groups(e->reader, mark_group, e, err)))
         return rc;
-    e->recovering_turns = true;
-    e->recover_after = 0;
+    e->rescan_turns = true;
     e->mail_waits = e->trash_waits = true;
-    LIST_FOR_EACH (&e->hubs, h) {
-        LIST_FOR_EACH (&LIST_ENTRY(h, struct hub, link)->groups, n)
-            recovery_refill(e, LIST_ENTRY(n, struct group, link));
-    }
     return OK;
 }
+
+/* ---- turns ------------------------------------------------------------------------------------------------- */
 
 struct slice {
     struct engine *e;
@@ -68,24 +68,35 @@ static void found_object(void *arg, uint64_t key)
 
 bool recovery_step(struct engine *e)
 {
-    if (!e->recovering_turns) {
-        if (!e->turns_overflowed || e->ready[WORK_TURN] + e->paused > e->settings->ready_group / 2)
-            return false;
-        e->turns_overflowed = false;
+    if (!e->recovering_turns && e->rescan_turns) {
+        e->rescan_turns = false;
         e->recovering_turns = true;
         e->recover_after = 0;
     }
+    if (!e->recovering_turns)
+        return false;
     struct slice s = {.e = e, .last = e->recover_after};
     struct error err = {0};
     if (store_inbox_objects(e->reader, e->recover_after, SLICE, found_object, &s, &err)) {
         log_error(LOG_ERROR, "engine: cannot look for ready work", &err);
-        e->recovering_turns = false;
-        return false;
+        return false; /* tried again with the next batch */
     }
     e->recover_after = s.last;
-    if (s.count < SLICE)
-        e->recovering_turns = false;
-    return e->recovering_turns;
+    e->recovering_turns = s.count == SLICE;
+    return e->recovering_turns || e->rescan_turns;
+}
+
+/* ---- tasks ------------------------------------------------------------------------------------------------- */
+
+static bool has_room(const struct engine *e, const struct group *g)
+{
+    return g->in_memory <= e->settings->ready_group / 2;
+}
+
+void recovery_want(struct engine *e, struct group *g)
+{
+    if (g->more_in_store && has_room(e, g) && !list_is_linked(&g->refill))
+        list_push_back(&e->refills, &g->refill);
 }
 
 struct refill {
@@ -107,22 +118,37 @@ static bool found_task(void *arg, const struct store_task *t)
         w->recovered = true;
         work_make_ready(r->e, w);
     }
-    r->g->cursor = t->key;
+    r->g->cursor = MAX(r->g->cursor, t->key);
     r->count++;
     return true;
 }
 
-void recovery_refill(struct engine *e, struct group *g)
+/* False: the store cannot be read now. */
+static bool refill_tasks(struct engine *e, struct group *g)
 {
-    if (!g->more_in_store || g->kind != WORK_TASK || g->in_memory > e->settings->ready_group / 2)
-        return;
     struct refill r = {.e = e, .g = g};
     struct error err = {0};
     uint32_t max = (uint32_t)MIN(e->settings->ready_group - g->in_memory + 1, (uint64_t)SLICE * 4);
     if (store_task_read(e->reader, g->number, g->cursor, max, found_task, &r, &err)) {
         log_error(LOG_ERROR, "engine: cannot read waiting activities", &err);
-        return;
+        return false;
     }
-    if (!r.full && r.count < max)
-        g->more_in_store = false;
+    g->more_in_store = r.full || r.count == max;
+    return true;
+}
+
+bool recovery_refill(struct engine *e)
+{
+    LIST_FOR_EACH (&e->refills, n) {
+        struct group *g = LIST_ENTRY(n, struct group, refill);
+        if (g->kind == WORK_TURN) {
+            g->more_in_store = false;
+            e->rescan_turns = true;
+        } else if (!refill_tasks(e, g)) {
+            return false; /* tried again with the next batch */
+        }
+        if (!g->more_in_store || !has_room(e, g))
+            list_remove(&g->refill);
+    }
+    return !list_is_empty(&e->refills);
 }

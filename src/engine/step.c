@@ -172,6 +172,13 @@ bool step_task_in_flight(struct step *s, uint64_t key)
     return w && w->state == WORK_FLIGHT;
 }
 
+struct item_ref step_task_item(struct step *s, uint64_t key)
+{
+    const struct work *w = work_find(s->e, WORK_TASK, key);
+    return w && w->state == WORK_FLIGHT ? (struct item_ref){WORK_TASK, key, w->nonce}
+                                        : (struct item_ref){0};
+}
+
 enum err step_timer_add(struct step *s, const struct store_timer *t, struct error *err)
 {
     s->wrote = true;

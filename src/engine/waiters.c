@@ -125,6 +125,33 @@ void waiters_wake(struct engine *e, struct object *o)
     strbuf_deinit(&answers[1]);
 }
 
+/* A commit that failed may have met them, and so may one whose waiters could not be looked up. */
+void waiters_check(struct engine *e)
+{
+    HASHMAP_FOR_EACH (&e->waiters_by_id, n) {
+        struct waiter *w = CONTAINER_OF(n, struct waiter, by_id);
+        const struct object_kind *kind = kind_by_id(e, w->kind);
+        struct object *o;
+        struct step s;
+        struct error err = {0};
+        step_init(e, &s);
+        if (!w->hub->id || step_find(&s, w->hub->id, kind, bytes_of(w->id, w->id_len), &o, &err) ||
+            !kind->waiter_met(o, w->mode))
+            continue;
+        struct strbuf answers[2] = {{0}, {0}};
+        answer(e, w, o, kind, answers);
+        strbuf_deinit(&answers[0]);
+        strbuf_deinit(&answers[1]);
+    }
+}
+
+static void end(struct engine *e, struct waiter *w, enum err status, const char *message)
+{
+    struct command *cmd = waiter_remove(e, w);
+    cmd->status = error_set(command_error(cmd), status, "%s", message);
+    cmd->done(cmd);
+}
+
 static void expire(struct engine *e, struct waiter *w)
 {
     const struct object_kind *kind = kind_by_id(e, w->kind);
@@ -132,6 +159,10 @@ static void expire(struct engine *e, struct waiter *w)
     struct object *o = NULL;
     struct step s;
     struct error err = {0};
+    if (!e->is_healthy) { /* whether it exists cannot be said */
+        end(e, w, ERR_UNAVAILABLE, "the store cannot be read now; try again in a moment");
+        return;
+    }
     step_init(e, &s);
     enum err rc = w->hub->id ? step_find(&s, w->hub->id, kind, bytes_of(w->id, w->id_len), &o, &err)
                              : ERR_NOT_FOUND;
@@ -153,13 +184,6 @@ void engine_wait_expire(struct engine *e, uint64_t wait_id)
     struct hash_node *n = hashmap_find(&e->waiters_by_id, hash_u64(wait_id), same_wait, &wait_id);
     if (n)
         expire(e, CONTAINER_OF(n, struct waiter, by_id));
-}
-
-static void end(struct engine *e, struct waiter *w, enum err status, const char *message)
-{
-    struct command *cmd = waiter_remove(e, w);
-    cmd->status = error_set(command_error(cmd), status, "%s", message);
-    cmd->done(cmd);
 }
 
 void engine_wait_cancel(struct engine *e, uint64_t wait_id)

@@ -56,6 +56,7 @@ struct work {
     uint64_t object;    /* whose it is */
     struct group *group;
     uint64_t tokenless_key; /* turns that are or were out */
+    uint64_t answer_hash;   /* on a token-less stream: of what its answer will name */
     bool waits_for_room;    /* PAUSED: a worker that may have it is full */
     uint64_t order;         /* place in line; kept over redeliveries */
     struct heap_node ready;
@@ -113,6 +114,10 @@ void work_stream_end(struct engine *e, uint64_t id);
 void work_stream_writable(struct engine *e, uint64_t id);
 /* A completion with a token came on this connection: its streams are not token-less after all. */
 void work_connection_has_tokens(struct engine *e, uint64_t connection);
+/* The item on a token-less stream of the hub, best of this connection, that an answer naming `id` (and for a task its `ref`) is
+ * about. Counts as answered. kind 0: none. Without the store. */
+struct item_ref work_answered(struct engine *e, const struct command *cmd, uint8_t kind,
+                              struct bytes id, int64_t ref);
 /* Gives one item back with backoff (abandon). False: the token is stale. */
 bool work_abandon(struct engine *e, const struct item_ref *item);
 

@@ -227,6 +227,11 @@ enum err store_reopen(struct store *st, struct error *err)
     return OK;
 }
 
+bool store_is_failed(const struct store *st)
+{
+    return st->failed;
+}
+
 const struct store_info *store_info(const struct store *st)
 {
     return &st->info;

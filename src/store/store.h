@@ -77,6 +77,8 @@ MUST_CHECK enum err store_begin(struct store *st, struct error *err);
  * store_reopen(). */
 MUST_CHECK enum err store_commit(struct store *st, struct error *err);
 void store_rollback(struct store *st); /* harmless without a transaction */
+/* A call answered ERR_UNAVAILABLE since it was opened: every other one will, until store_reopen(). */
+bool store_is_failed(const struct store *st);
 /* Since store_begin(); a commit without any does not flush. */
 bool store_has_writes(const struct store *st);
 /* One level: a command whose failure must undo only itself. */
