@@ -168,7 +168,7 @@ enum err activity_bad(struct step *s, struct command *cmd, struct error *err)
     if (rc || !sc.o)
         return rc;
     enum err status = bad->is_too_large ? ERR_LIMIT : ERR_INVALID;
-    if (bad->is_too_large && !step_task_breaks(s, sc.key, (unsigned)s->settings->oversize_breaks))
+    if (bad->is_too_large && !step_breaks(s, cmd, WORK_TASK, sc.key, s->settings->oversize_breaks))
         return error_set(err, status, "%s", bad->reason);
     CLEANUP(strbuf_deinit) struct strbuf event = {0};
     event_task_failed(

@@ -149,6 +149,27 @@ static enum err check_index(const struct answered *a, const OrchestratorResponse
     return OK;
 }
 
+/* An answer whose content is no good fails the instance; one too large to keep only if that happens again and again (spec 5.3). */
+static enum err refuse_answer(struct step *s, struct command *cmd, const struct answered *a,
+                              bool is_too_large, const char *reason, struct error *err)
+{
+    enum err status = is_too_large ? ERR_LIMIT : ERR_INVALID;
+    bool gives_up = !is_too_large ||
+                    step_breaks(s, cmd, WORK_TURN, a->o->row.key, s->settings->oversize_breaks);
+    if (!gives_up) /* given back: another dispatch may answer with less */
+        return error_set(err, status, "%s", reason);
+    TaskFailureDetails *failure =
+        event_failure(s->arena, is_too_large ? "WorkItemTooLarge" : "InvalidCompletion", true,
+                      "The completion of a turn of instance '%.*s' was refused: %s",
+                      BYTES_FMT(a->o->row.id), reason);
+    enum err rc = orch_fail(s, a->o, &a->turn, failure, err);
+    if (!rc && !a->token_less) {
+        error_set(command_error(cmd), status, "%s", reason);
+        cmd->settled_with_error = true;
+    }
+    return rc;
+}
+
 /* Memory only: the turn stays in flight, and a lost stream drops the chunks. */
 static enum err store_chunk(struct step *s, struct command *cmd, const struct answered *a,
                             struct error *err)
@@ -168,11 +189,12 @@ static enum err store_chunk(struct step *s, struct command *cmd, const struct an
         w->turn.chunks = all;
         w->turn.chunks_free = chunks_free;
     }
-    if (all->bytes + cmd->bytes > s->settings->turn_chunk_bytes)
-        return error_set(
-            err, ERR_LIMIT,
-            "the chunks of the completion of instance '%.*s' exceed turn.chunk_bytes (%llu)",
-            BYTES_FMT(a->o->row.id), (unsigned long long)s->settings->turn_chunk_bytes);
+    if (all->bytes + cmd->bytes > s->settings->turn_chunk_bytes) {
+        const char *reason =
+            arena_printf(s->arena, "its chunks exceed turn.chunk_bytes (%llu bytes)",
+                         (unsigned long long)s->settings->turn_chunk_bytes);
+        return refuse_answer(s, cmd, a, true, reason, err);
+    }
     struct chunk *c = calloc(1, sizeof(*c));
     c->arena =
         cmd->arena; /* the command is not stepped again with effect: the index is known then */
@@ -358,7 +380,8 @@ static enum err go_on(struct step *s, struct committing *c, bool continues, uint
     enum err rc;
     if ((rc = orch_history_append(s, o, strbuf_bytes(&c->frames), c->events, key_base, err)) ||
         (rc = plan_apply(s, o, &c->plan, key_base, continues, continues, err)) ||
-        (rc = orch_inbox_take_batch(s, o, c->turn->first, c->last, err)))
+        (rc = orch_inbox_take_batch(s, o, c->turn->first, c->last, err)) ||
+        (!continues && (rc = orch_inbox_sweep(s, o, err))))
         return rc;
     if (o->row.base_status == ORCH_PENDING)
         o->row.base_status = ORCH_RUNNING;
@@ -474,22 +497,5 @@ enum err orch_bad_turn(struct step *s, struct command *cmd, struct error *err)
     const struct dt_bad *bad = cmd->request;
     struct answered a;
     enum err rc = find_answered(s, cmd, bad->token, cmd->id, &a, err);
-    if (rc || !a.o)
-        return rc;
-    enum err status = bad->is_too_large ? ERR_LIMIT : ERR_INVALID;
-    bool gives_up =
-        !bad->is_too_large || !a.work || ++a.work->breaks >= s->settings->oversize_breaks;
-    if (!gives_up) /* given back: another dispatch may answer with less */
-        return error_set(err, status, "%s", bad->reason);
-    TaskFailureDetails *failure =
-        event_failure(s->arena, bad->is_too_large ? "WorkItemTooLarge" : "InvalidCompletion", true,
-                      "The completion of a turn of instance '%.*s' was refused: %s",
-                      BYTES_FMT(a.o->row.id), bad->reason);
-    if ((rc = orch_fail(s, a.o, &a.turn, failure, err)))
-        return rc;
-    if (!a.token_less) {
-        error_set(command_error(cmd), status, "%s", bad->reason);
-        cmd->settled_with_error = true;
-    }
-    return OK;
+    return rc || !a.o ? rc : refuse_answer(s, cmd, &a, bad->is_too_large, bad->reason, err);
 }

@@ -261,50 +261,33 @@ enum err orch_start_child(struct step *s, struct object *parent, int32_t task_id
 
 /* ---- continue-as-new ------------------------------------------------------------------------------------------ */
 
-static bool moves_on(int32_t type)
-{
-    return type == HISTORY_EVENT__EVENT_TYPE_EVENT_RAISED ||
-           type == HISTORY_EVENT__EVENT_TYPE_EXECUTION_SUSPENDED ||
-           type == HISTORY_EVENT__EVENT_TYPE_EXECUTION_RESUMED ||
-           type == HISTORY_EVENT__EVENT_TYPE_EXECUTION_TERMINATED;
-}
-
-/* The executionStarted that this execution began with. */
-static bool take_started(void *arg, struct bytes event)
-{
-    struct event_head head;
-    if (!event_peek(event, &head) || head.type != HISTORY_EVENT__EVENT_TYPE_EXECUTION_STARTED)
-        return true;
-    *(struct bytes *)arg = event;
-    return false;
-}
-
-struct find_started {
+/* What the new execution needs to know of the old one's history. */
+struct old_history {
     struct arena *arena;
-    struct bytes event;
+    struct bytes started;    /* the executionStarted it began with; none: not found */
+    bool was_suspended_last; /* the last word on suspension in it was executionSuspended */
     struct error *err;
 };
 
-static enum err find_started(void *arg, struct bytes frames)
+static bool look_at(void *arg, struct bytes event)
 {
-    struct find_started *f = arg;
-    if (!bytes_is_none(f->event))
-        return OK;
-    struct bytes found = BYTES_NONE;
-    enum err rc = orch_frames_each(frames, take_started, &found, f->err);
-    if (!bytes_is_none(found))
-        f->event = arena_dup(f->arena, found);
-    return rc;
+    struct old_history *h = arg;
+    struct event_head head;
+    if (!event_peek(event, &head))
+        return true;
+    if (head.type == HISTORY_EVENT__EVENT_TYPE_EXECUTION_STARTED && bytes_is_none(h->started))
+        h->started = arena_dup(h->arena, event);
+    else if (head.type == HISTORY_EVENT__EVENT_TYPE_EXECUTION_SUSPENDED)
+        h->was_suspended_last = true;
+    else if (head.type == HISTORY_EVENT__EVENT_TYPE_EXECUTION_RESUMED)
+        h->was_suspended_last = false;
+    return true;
 }
 
-/* Whether the inbox holds the suspension that is in force (then it moves along by itself). */
-static bool suspend_waits(const struct object *o)
+static enum err look_at_piece(void *arg, struct bytes frames)
 {
-    const struct orchestration *st = orch_of(o);
-    for (size_t i = 0; i < st->inbox_count; i++)
-        if (st->inbox[i].type == HISTORY_EVENT__EVENT_TYPE_EXECUTION_SUSPENDED)
-            return true;
-    return o->row.inbox_next - o->row.inbox_first > (int64_t)st->inbox_count;
+    struct old_history *h = arg;
+    return orch_frames_each(frames, look_at, h, h->err);
 }
 
 static enum err put_carryover(struct step *s, struct object *o,
@@ -334,25 +317,27 @@ static enum err put_suspended(struct step *s, struct object *o, struct error *er
     return orch_inbox_put_front(s, o, &a, err);
 }
 
-/* Rows of the old execution in front of the first one that moves on would only be in the way. */
-static enum err drop_dead_prefix(struct step *s, struct object *o, struct error *err)
+/* A turn whose first events were given back (numEventsProcessed) may have left it in the inbox. */
+static void look_in_inbox(const struct object *o, struct old_history *h)
 {
-    int64_t last = o->row.inbox_first - 1;
-    const struct inbox_row *r;
-    while ((r = orch_inbox_row(o, last + 1)) && !moves_on(r->type) && r->execution != 0)
-        last++;
-    return orch_inbox_take(s, o, last, err);
+    for (int64_t i = 0; i < 2 && bytes_is_none(h->started); i++) {
+        const struct inbox_row *r = orch_inbox_row(o, o->row.inbox_first + i);
+        if (r && r->type == HISTORY_EVENT__EVENT_TYPE_EXECUTION_STARTED)
+            h->started = arena_dup(h->arena, r->event);
+    }
 }
 
 enum err orch_continue_as_new(struct step *s, struct object *o,
                               const CompleteOrchestrationAction *action, struct error *err)
 {
     struct orchestration *st = orch_of(o);
-    struct find_started f = {.arena = s->arena, .err = err};
+    struct old_history old = {.arena = s->arena, .started = BYTES_NONE, .err = err};
     struct event_started started;
     enum err rc;
-    if ((rc = orch_history_each(s, o, find_started, &f, err)) ||
-        (rc = event_started_read(s->arena, f.event, &started, err)))
+    if ((rc = orch_history_each(s, o, look_at_piece, &old, err)))
+        return rc;
+    look_in_inbox(o, &old);
+    if ((rc = event_started_read(s->arena, old.started, &started, err)))
         return rc;
     started.input = arena_dup(s->arena, wire_string(action->result));
     if (action->newversion)
@@ -361,10 +346,12 @@ enum err orch_continue_as_new(struct step *s, struct object *o,
     started.start_at = 0;
 
     uint64_t execution;
-    if ((rc = drop_dead_prefix(s, o, err)) || (rc = step_next_key(s, 1, &execution, err)) ||
+    if ((rc = step_next_key(s, 1, &execution, err)) ||
         (rc = step_trash(s, STORE_TRASH_EXECUTION, o->row.execution, err)))
         return rc;
     o->row.execution = execution;
+    if ((rc = orch_inbox_sweep(s, o, err)))
+        return rc;
     o->row.history_rows = o->row.history_events = o->row.history_bytes = 0;
     o->row.last_started = 0;
     strbuf_deinit(&st->frames);
@@ -387,7 +374,8 @@ enum err orch_continue_as_new(struct step *s, struct object *o,
     }
     if ((rc = put_carryover(s, o, action, err)))
         return rc;
-    if (o->row.status == ORCH_SUSPENDED && !suspend_waits(o) && (rc = put_suspended(s, o, err)))
+    if (o->row.status == ORCH_SUSPENDED && old.was_suspended_last &&
+        (rc = put_suspended(s, o, err))) /* else it waits in the inbox, and moves along */
         return rc;
     return put_started(s, o, &started, true, err);
 }

@@ -28,7 +28,7 @@ static enum err select_rows(struct step *s, struct object *o, int64_t last_max, 
                             struct turn *t, struct error *err)
 {
     size_t rows_max = s->settings->turn_events, bytes_max = s->settings->turn_bytes, bytes = 0,
-           live = 0;
+           live = 0, skipped = 0;
     t->execution = o->row.execution;
     t->row = o->row.history_rows + 1;
     t->started = MAX(time, o->row.last_started);
@@ -44,8 +44,12 @@ static enum err select_rows(struct step *s, struct object *o, int64_t last_max, 
         const struct inbox_row *r = orch_inbox_row(o, seq);
         if (!r)
             break;
-        if (!orch_row_is_live(o, r))
+        if (!orch_row_is_live(o, r)) {
+            skipped += r->event.len + sizeof(*r);
+            if (live > 0 && skipped > bytes_max)
+                break;
             continue;
+        }
         if (live > 0 && bytes + r->event.len > bytes_max)
             break;
         usec_t fire_at = fire_at_of(r);

@@ -60,6 +60,7 @@ struct command {
         settled_with_error; /* the step committed on purpose although it answers an error (spec 4.5) */
     uint8_t tokenless;      /* engine: 0 undecided, 1 settles, 2 does not */
     bool waiting;           /* the step left the answer to a waiter */
+    bool break_counted;     /* engine: step_breaks() counted it */
 
     void (*done)(struct command *cmd); /* on the engine's thread; takes the command */
     void *context;                     /* the caller's */

@@ -93,8 +93,10 @@ MUST_CHECK enum err step_task_add(struct step *s, struct object *o, struct store
 /* Deletes the row; *existed says whether it was still open. Its item is settled after the commit. */
 MUST_CHECK enum err step_task_end(struct step *s, uint32_t group, uint64_t key, bool *existed,
                                   struct error *err);
-/* Counts a completion of the task that was too large to keep; true when it was one too many. */
-bool step_task_breaks(struct step *s, uint64_t key, unsigned breaks_max);
+/* Counts a completion that was too large to keep, once a command; true when it was one too many (or the item is unknown). `key`
+ * as in struct work. */
+bool step_breaks(struct step *s, struct command *cmd, enum work_kind kind, uint64_t key,
+                 uint64_t breaks_max);
 bool step_task_in_flight(struct step *s, uint64_t key);
 /* The item of the task's dispatch; kind 0: it is not in flight. */
 struct item_ref step_task_item(struct step *s, uint64_t key);

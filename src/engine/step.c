@@ -160,10 +160,16 @@ enum err step_task_end(struct step *s, uint32_t group, uint64_t key, bool *exist
     return rc;
 }
 
-bool step_task_breaks(struct step *s, uint64_t key, unsigned breaks_max)
+bool step_breaks(struct step *s, struct command *cmd, enum work_kind kind, uint64_t key,
+                 uint64_t breaks_max)
 {
-    struct work *w = work_find(s->e, WORK_TASK, key);
-    return !w || ++w->breaks >= breaks_max;
+    struct work *w = work_find(s->e, kind, key);
+    if (!w)
+        return true;
+    if (!cmd->break_counted)
+        w->breaks++;
+    cmd->break_counted = true;
+    return w->breaks >= breaks_max;
 }
 
 bool step_task_in_flight(struct step *s, uint64_t key)

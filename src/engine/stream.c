@@ -123,7 +123,8 @@ static enum err hub_must_exist(struct engine *e, struct bytes name, struct error
     if (e->settings->hub_auto_create || (h && h->id))
         return OK;
     if (!e->is_healthy)
-        return error_set(err, ERR_UNAVAILABLE, "the store cannot be read now; connect again in a moment");
+        return error_set(err, ERR_UNAVAILABLE,
+                         "the store cannot be read now; connect again in a moment");
     return error_set(err, ERR_NOT_FOUND, "Task hub '%.*s' not found", BYTES_FMT(name));
 }
 

@@ -70,7 +70,7 @@ struct work {
     usec_t shun_until;                  /* monotonic: those who abandoned it do not get it before */
     uint64_t shunned[WORK_SHUNNED_MAX]; /* stream ids */
     uint8_t shunned_count;
-    uint8_t breaks; /* dispatches that ended with an oversize completion or item (spec 5.3, 8.4) */
+    uint16_t breaks; /* dispatches that ended with an oversize completion or item (spec 5.3, 8.4) */
     struct turn turn; /* WORK_TURN, once dispatched (row != 0) */
 };
 
