@@ -93,7 +93,7 @@ static void got_end(struct rpc_call *call, void *arg, int status, struct bytes m
     struct pending *p = arg;
     if (p->slot) {
         slot_answered(p->slot, status, message, p->answer);
-    } else if (status) {
+    } else if (status && !p->load->ended) { /* else: cut off, and its instance has ended */
         fprintf(stderr, "load: a completion failed: %d %.*s\n", status, BYTES_FMT(message));
         p->load->failed++;
     }
