@@ -89,7 +89,7 @@ static void assert_bytes(struct bytes b, const char *text)
 /* A file of the given text; its path, until the next one. */
 static const char *file(const char *text)
 {
-    static char path[] = "/tmp/perdure-config-XXXXXX";
+    static char path[] = "/tmp/config-test-XXXXXX";
 
     memcpy(path + sizeof(path) - 7, "XXXXXX", 6);
     int fd = mkstemp(path);
