@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+"""Which numbers of the checklist, and which public reports, does no test name?
+
+    check-checklist.py [--list] [FOLDER...]
+
+Tests name them in a comment or docstring, the marker first on its line (or after a `;`):
+
+    checklist: 12, 13, 31-33         the behaviour of these numbers is shown
+    checklist-partial: 4             all of it but what entities, locks, restart and rewind add
+    reports: BL-001, BL-034          the test of these public reports
+
+Prints the required numbers that nothing names (exit status 1), those that are only named as partial,
+and the reports that are to be named by now and are not (exit status 1). --list: who names what.
+"""
+
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDERS = ["tests", "examples"]
+SOURCES = {".py", ".js", ".go", ".java", ".c", ".h", ".sh", ".txt", ".md"}
+
+
+def numbers(text):
+    """Of "1, 4-8": {1, 4, 5, 6, 7, 8}."""
+    found = set()
+    for part in re.split(r"[,\s]+", text.strip()):
+        first, _, last = part.partition("-")
+        found |= set(range(int(first), int(last or first) + 1))
+    return found
+
+
+# What the server must show so far: its orchestrations, without entities, queries, restart and rewind.
+REQUIRED = numbers("1, 2, 4-8, 10-87, 89-91, 107, 125-134, 137-139, 141-154, 157, 158, 160, 161")
+# Of these a part is about entities, locks, restart or rewind, which come later.
+PARTIAL = numbers("4, 18, 32, 90, 127, 160")
+
+# Reports about connections, restart, delivery, timers, histories and stores.
+REPORTS = numbers("""1-10, 12, 14, 18, 21, 22, 25-28, 30-32, 34, 35, 37, 39, 40, 42, 43, 46-48, 51-55,
+                     65, 66, 69-74, 76, 77, 84, 86-92, 96, 97, 103-105, 109, 110, 112, 113, 116, 120, 122,
+                     124-129, 131, 173-176, 178, 179""")
+# They need what is not built yet; each says what.
+LATER = {
+    11: "needs faults injected into a running dispatcher",
+}
+
+MARKER = re.compile(r"(?:^|;)[\s/*#\"'-]*(checklist|checklist-partial|reports):\s*([^;*\"']+)", re.IGNORECASE)
+
+
+def scan(folders):
+    found = {"checklist": {}, "checklist-partial": {}, "reports": {}}
+    bad = []
+    for folder in folders:
+        for path in sorted((ROOT / folder).rglob("*")):
+            if path.suffix not in SOURCES or not path.is_file() or "node_modules" in path.parts:
+                continue
+            name = str(path.relative_to(ROOT))
+            for line_number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
+                # The marker may also follow the end of a sentence.
+                line = re.sub(r"\.\s+(?=(checklist|checklist-partial|reports):)", "; ", line)
+                for kind, text in MARKER.findall(line):
+                    kind = kind.lower()
+                    text = re.split(r"\.\s|\.$", text)[0]
+                    try:
+                        if kind == "reports":
+                            values = {int(n) for n in re.findall(r"BL-(\d+)", text)}
+                            if not values or re.sub(r"BL-\d+|[,\s]", "", text):
+                                raise ValueError
+                        else:
+                            values = numbers(text.strip().rstrip("."))
+                    except ValueError:
+                        bad.append("%s:%d: cannot read the marker %r" % (name, line_number, text.strip()))
+                        continue
+                    for value in values:
+                        found[kind].setdefault(value, []).append("%s:%d" % (name, line_number))
+    return found, bad
+
+
+def show(values, prefix=""):
+    return ", ".join("%s%03d" % (prefix, v) if prefix else str(v) for v in sorted(values)) or "none"
+
+
+def main():
+    arguments = [a for a in sys.argv[1:] if not a.startswith("-")]
+    found, bad = scan(arguments or FOLDERS)
+    if "--list" in sys.argv:
+        for kind, by_value in found.items():
+            for value, places in sorted(by_value.items()):
+                print("%s %d: %s" % (kind, value, " ".join(sorted(set(places)))))
+    whole, partial = set(found["checklist"]), set(found["checklist-partial"])
+    missing = REQUIRED - whole - partial
+    not_whole = (REQUIRED & partial) - whole
+    reports = REPORTS - set(LATER) - set(found["reports"])
+    for line in bad:
+        print(line)
+    print("checklist numbers that no test names: %s" % show(missing))
+    print("named in part only, the rest is built later: %s" % show(not_whole & PARTIAL))
+    print("named in part only without need: %s" % show(not_whole - PARTIAL))
+    print("reports that no test names: %s" % show(reports, "BL-"))
+    print("reports left for later: %s" % show(LATER, "BL-"))
+    print("%d of %d numbers, %d reports" % (len(REQUIRED & (whole | partial)), len(REQUIRED), len(found["reports"])))
+    return 1 if missing or (not_whole - PARTIAL) or reports or bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
