@@ -27,7 +27,7 @@ static dt_step_fn *const STEPS[] = {
 static enum err command(struct step *s, struct command *cmd, struct error *err)
 {
     uint32_t hub;
-    if (!s->settings->hub_auto_create) { /* an unknown hub is an error, not an empty hub */
+    if (s->e && !s->settings->hub_auto_create) { /* an unknown hub is an error, not an empty hub */
         enum err rc = step_hub(s, cmd->hub, false, &hub, err);
         if (rc)
             return rc;

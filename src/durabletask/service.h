@@ -14,6 +14,8 @@
  * from the engine's. */
 struct dt_host {
     void (*submit)(void *arg, struct command *cmd);
+    /* The same for a command that only reads, with step.reader alone; submit() where there is no reader. */
+    void (*read)(void *arg, struct command *cmd);
     void *(*thread)(void *arg, const struct rpc_call *call); /* the call's loop */
     void (*post)(void *arg, void *thread, struct loop_task *task);
     bool (*is_draining)(void *arg);

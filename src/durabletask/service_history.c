@@ -108,7 +108,10 @@ static void submit_page(struct dt_history_stream *h, struct dt_request *r, struc
     r->extra = h;
     r->finish = page_arrived;
     h->waiting = r;
-    dt_request_submit(r);
+    if (req->is_first)
+        dt_request_submit(r); /* which execution, and how far: the engine knows */
+    else
+        h->svc->host.read(h->svc->host.arg, &r->cmd);
 }
 
 static void next_page(struct dt_history_stream *h)

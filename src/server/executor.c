@@ -8,7 +8,8 @@
 #include "base/assert.h"
 #include "base/log.h"
 
-#define CHECKPOINT_AT MIB(4)  /* log size at which a passive checkpoint begins */
+#define CHECKPOINT_SHARE                                                                           \
+    4 /* a passive checkpoint begins at this part of wal.bytes: later ones copy a page once that changed often */
 #define LOG_WAIT USEC_PER_SEC /* longest wait for the log to restart, each time */
 #define PUBLISH_EVERY (50 * USEC_PER_MSEC)
 #define LOG_COMPLAINS_EVERY (60 * USEC_PER_SEC)
@@ -93,7 +94,7 @@ static void keep_log_bounded(struct executor *x)
     if (!x->has_checkpointer)
         return;
     store_stats(x->store, &stats);
-    if (stats.wal_bytes > CHECKPOINT_AT)
+    if (stats.wal_bytes > x->settings->wal_bytes / CHECKPOINT_SHARE)
         checkpoint_ask(x);
     if (stats.wal_bytes <= x->settings->wal_bytes)
         return;

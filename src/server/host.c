@@ -64,6 +64,15 @@ static void submit(void *arg, struct command *cmd)
     in->last = cmd;
 }
 
+static void read_only(void *arg, struct command *cmd)
+{
+    struct host *h = arg;
+    if (h->reader)
+        reader_post(h->reader, cmd);
+    else
+        submit(arg, cmd);
+}
+
 static void *thread_of(void *arg, const struct rpc_call *call)
 {
     (void)arg;
@@ -127,6 +136,7 @@ struct dt_host host_for_service(struct host *h)
 {
     return (struct dt_host){
         .submit = submit,
+        .read = read_only,
         .thread = thread_of,
         .post = post,
         .is_draining = is_draining,

@@ -9,6 +9,7 @@
 #include "durabletask/service.h"
 #include "loop/loop.h"
 #include "server/executor.h"
+#include "server/reader.h"
 
 /* What the executor has for one loop, until its batch ends. */
 struct host_outbox {
@@ -30,6 +31,7 @@ struct host {
     struct host_inbox in[HOST_LOOPS_MAX];
     size_t loop_count;
     struct executor *executor;
+    struct reader *reader; /* NULL: none */
     const struct settings *settings;
     _Atomic bool is_draining;
     _Atomic uint64_t disk_free; /* bytes; UINT64_MAX: not known or not on disk */

@@ -148,9 +148,10 @@ static enum err is_ready(void *arg, struct error *err)
     return OK;
 }
 
-static void make_services(struct server *s)
+static void make_services(struct server *s, struct reader *reader)
 {
     host_init(&s->host, s->executor, &s->config.settings);
+    s->host.reader = reader;
     struct dt_host dt = host_for_service(&s->host);
     s->service = dt_service_new(&dt, &s->config.settings);
     s->metrics = metrics_new();
@@ -354,6 +355,7 @@ static void stop(struct server *s)
         loop_stop(s->loops[i]);
     for (size_t i = 0; i < s->running; i++)
         pthread_join(s->threads[i], NULL);
+    reader_free(s->host.reader);
     http_free(s->http);
     grpc_front_free(s->front);
     engine_free(s->engine);
@@ -377,7 +379,10 @@ static enum err start(struct server *s, struct error *err)
     raise_file_limit();
     if ((rc = open_store(s, err)) || (rc = make_executor(s, err)))
         return rc;
-    make_services(s);
+    struct reader *reader;
+    if ((rc = reader_new(s->store, &s->config.settings, &reader, err)))
+        return rc;
+    make_services(s, reader);
     if ((rc = make_loops(s, err)) || (rc = listen_all(s, err)))
         return rc;
     return start_threads(s, err);
