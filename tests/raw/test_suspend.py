@@ -88,21 +88,23 @@ def test_the_turn_in_flight_moves_the_remembered_status(t):
     w.done(i, act.complete())
 
 
-def test_continue_as_new_carries_a_delivered_suspension(t):
-    """Suspended after the suspend event is history: a fresh one follows executionStarted."""
+def test_suspensions_around_continue_as_new(t):
+    """What was not in the turn's batch moves over, in call order; what was, stays behind."""
     id, c, w, i = t.started()
     w.done(i)
-    c.suspend(id, "why")
+    c.suspend(id, "first")
     c.resume(id)
     i = w.turn()
-    c.suspend(id, "again")
-    w.done(i)
-    # The second suspend is still in the inbox; resume it, have it delivered with another suspend after.
-    c.resume(id)
-    i = w.turn()
+    c.suspend(id, "second")
+    c.event(id, "e", "1")
     w.done(i, act.again())
+    assert c.status(id) == "SUSPENDED"
+    w.none(0.4)
+    c.resume(id)
     i = w.turn()
-    assert kinds(i.new) == ["orchestratorStarted", "executionStarted"]
+    assert kinds(i.new) == ["orchestratorStarted", "executionStarted", "executionSuspended",
+                            "eventRaised", "executionResumed"]
+    assert i.new[2].executionSuspended.input.value == "second"
     w.done(i, act.complete())
     check_legal(c.history(id), True)
 

@@ -548,8 +548,11 @@ def test_large_metadata(t):
             size, s.status, s.headers, s.reset)
     # Half a megabyte (more than eight CONTINUATION frames) may cost its connection, nothing more.
     g = t.h2()
-    g.start("Hello", b"", headers=[("x-much", "m" * (512 << 10))])
-    g.pump(lambda: g.closed or g.goaways or g.streams[1].over, 15)
+    try:
+        g.start("Hello", b"", headers=[("x-much", "m" * (512 << 10))])
+        g.pump(lambda: g.closed or g.goaways or g.streams[1].over, 15)
+    except OSError:
+        pass
     many = [("x-%d" % i, "v" * 10) for i in range(3000)]
     s = h.start("Hello", b"", headers=many)
     h.pump(lambda: s.over, 15)
@@ -895,7 +898,7 @@ def test_a_stalled_request_is_reset(t):
 
 
 def test_abuse_limits(t):
-    s = t.own_server({"connections.address": "6", "streams.connection": "10"})
+    s = t.own_server({"connections.max": "6", "streams.connection": "10"})
     hs = [t.h2() for _ in range(5)]
     assert hs[0].peer.get(hf.SettingsFrame.MAX_CONCURRENT_STREAMS) == 10, hs[0].peer
     extra = 0

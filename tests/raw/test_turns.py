@@ -813,3 +813,56 @@ def test_large_payloads_everywhere(t):
     chunks = c.chunks(id)
     assert all(len(x.events) == 1 for x in chunks if x.ByteSize() > 1 << 20)
     assert sum(len(x.events) for x in chunks) == len(c.history(id))
+
+
+def test_chunks_have_a_limit(t):
+    """Together over turn.chunk_bytes: an error, and the instance is not stuck."""
+    t.shared(turn__chunk_bytes="256KiB")
+    id, c, w, i = t.started()
+    w.done(i, act.task(0, "a", "x" * 100_000), partial=True, chunk=0)
+    w.done(i, act.task(1, "a", "x" * 100_000), partial=True, chunk=1)
+    code, text = error_of(lambda: w.done(i, act.task(2, "a", "x" * 100_000), partial=True, chunk=2))
+    assert code in ("RESOURCE_EXHAUSTED", "INVALID_ARGUMENT") and text, (code, text)
+
+    def settled():
+        if c.status(id) == "FAILED":
+            return True
+        try:
+            w.done(w.turn(timeout=1), act.complete(result="again"))
+        except AssertionError:
+            return False
+        return c.status(id) == "COMPLETED"
+
+    eventually(settled, 20)
+    assert "taskScheduled" not in kinds(check_legal(c.history(id), True))
+
+
+def test_times_of_a_state_never_go_back(t):
+    id, c, w, i = t.started()
+    last = 0
+
+    def later():
+        nonlocal last
+        s = c.get(id)
+        now = nanos(s.lastUpdatedTimestamp)
+        assert now >= last and now >= nanos(s.createdTimestamp)
+        moved = now > last
+        last = now
+        return moved
+
+    later()
+    w.done(i, status="1")
+    assert later()
+    for call in (lambda: c.event(id, "e"), lambda: c.suspend(id), lambda: c.resume(id),
+                 lambda: c.terminate(id, "t")):
+        call()
+        assert later(), "each accepted message counts"
+    while True:
+        i = w.turn()
+        if "executionTerminated" in kinds(i.new):
+            break
+        w.done(i)
+    w.done(i, act.terminated())
+    assert later()
+    c.event(id, "e")
+    assert not later()

@@ -137,7 +137,8 @@ class H2:
         self.next_id += 2
         s = self.streams[id] = Stream(id)
         self.stream_windows[id] = self.peer.get(hf.SettingsFrame.INITIAL_WINDOW_SIZE, 65535)
-        block = self.encoder.encode(raw_headers or self.headers_for(path, headers, timeout))
+        block = self.encoder.encode(
+            raw_headers or self.headers_for(path, headers, timeout), huffman=False)
         size = 16384
         parts = [block[i : i + size] for i in range(0, len(block), size)] or [b""]
         out = b""

@@ -32,6 +32,21 @@ def resolves(event):
     return OPENED_BY[k], body.timerId if k == "timerFired" else body.taskScheduledId
 
 
+class Where:
+    """Names an event in a failure; the text is made only then."""
+
+    def __init__(self, events):
+        self.events = events
+        self.at = 0
+
+    def __str__(self):
+        names = kinds(self.events)
+        return "event %d (%s) of %s" % (self.at, names[self.at], names)
+
+    def __radd__(self, text):
+        return text + str(self)
+
+
 def check_legal(events, finished=None):
     """A history is one that a worker could replay. finished: whether it must (not) have ended."""
     assert events, "empty history"
@@ -39,9 +54,11 @@ def check_legal(events, finished=None):
     turn_state = None  # "arrivals" or "actions"
     last_started = 0
     ended = False
+    names = kinds(events)
+    where = Where(events)
     for i, e in enumerate(events):
-        k = kind(e)
-        where = "event %d (%s) of %s" % (i, k, kinds(events))
+        k = names[i]
+        where.at = i
         assert not ended, "something after executionCompleted: " + where
         assert nanos(e.timestamp) > 0, "no timestamp: " + where
         if k == "orchestratorStarted":
@@ -51,7 +68,7 @@ def check_legal(events, finished=None):
             turn_state = "arrivals"
             assert e.eventId == -1, where
         elif k in ARRIVALS:
-            forced = k == "executionTerminated" and kinds(events[i + 1 :]) == ["executionCompleted"]
+            forced = k == "executionTerminated" and names[i + 1 :] == ["executionCompleted"]
             assert turn_state == "arrivals" or forced, "an arrival outside the head of a turn: " + where
             assert e.eventId == -1, "id %d: %s" % (e.eventId, where)
             if k == "executionStarted":
