@@ -7,14 +7,13 @@ import subprocess
 
 from command import CLEAN, perdure
 from lib import actions as act
-from lib.runner import Skip
 from lib.server import binary, eventually
 
 
 def program():
     path = os.environ.get("PERDURE_LOAD") or os.path.join(os.path.dirname(binary()), "tests/bench/load")
     if not os.path.exists(path):
-        raise Skip("no %s; cmake --build makes it" % path)
+        raise AssertionError("no %s: tests/suites/00-build.sh makes it" % path)
     return path
 
 

@@ -352,6 +352,28 @@ def test_text_log(t):
     assert lines and all(re.search(r"\blevel=(debug|info|warn|error)\b", line) for line in lines), lines
 
 
+# ---- without standard descriptors ----
+
+
+def test_closed_descriptors_are_not_reused(t):
+    """Nothing that is meant for people ends up in a file or a socket."""
+    s = Serving(t, "--store", "sqlite:DIR/s.db", "--listen", "unix:DIR/sock", "--http", "off", store=None)
+    s.process = subprocess.Popen(
+        ["sh", "-c", 'exec "$0" serve "$@" <&- >&- 2>&-', binary(), *s.flags], cwd=s.dir, env=s.env,
+        stdout=subprocess.PIPE, text=True)
+    eventually(lambda: perdure("status", "--server", "unix:" + s.dir + "/sock").status == 0)
+    for fd in "012":
+        assert os.readlink("/proc/%d/fd/%s" % (s.process.pid, fd)) == "/dev/null"
+    s.signal(signal.SIGTERM)
+    assert s.process.wait(20) == 0
+    got = subprocess.run(["sh", "-c", 'exec "$0" version >&-', binary()], capture_output=True, text=True,
+                         env=CLEAN, timeout=20)
+    assert got.returncode == 1 and "could not write" in got.stderr, got
+    with open("/dev/full", "w") as full:
+        got = subprocess.run([binary(), "help"], stdout=full, stderr=subprocess.PIPE, text=True, env=CLEAN)
+    assert got.returncode == 1 and "No space left" in got.stderr, got
+
+
 # ---- signals ----
 
 
