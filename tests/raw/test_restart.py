@@ -15,7 +15,7 @@ from lib.history import check_legal, events_of, raised_inputs
 from lib.proto import COMPLETED, FAILED, PENDING, RUNNING, STATUS_NAMES, TERMINATED, kinds, pb
 from lib.runner import NIGHTLY, limit, serial
 from lib.server import binary, eventually
-from lib.worker import Auto, Worker
+from lib.worker import GO, JAVA, Auto, Worker
 
 
 # checklist: 13
@@ -224,8 +224,10 @@ def test_restarts_invent_nothing(t):
 class Load:
     """Workers and clients that go on over kills, and the books of what was acknowledged."""
 
-    def __init__(self, t, s, seed):
+    def __init__(self, t, s, seed, agents=(None, None), target=None):
+        """agents: the user-agent of each worker; target: where workers connect, if not to s."""
         self.t, self.s = t, s
+        self.agents, self.target = agents, target or s
         self.rng = random.Random(seed)
         self.stop = threading.Event()
         self.enough = threading.Event()
@@ -250,9 +252,9 @@ class Load:
 
     def _work(self, k):
         while not self.stop.is_set():
-            a = Auto(self.s, self.t.hub, {"chain": self.chain, "fan": self.fan, "events": self.wait_events,
+            a = Auto(self.target, self.t.hub, {"chain": self.chain, "fan": self.fan, "events": self.wait_events,
                                           "loop": self.loop, "parent": self.parent},
-                     {"a": lambda i: i.input}, threads=2, check=True)
+                     {"a": lambda i: i.input}, threads=2, check=True, agent=self.agents[k])
             while not self.stop.is_set() and not a.worker.ended.is_set():
                 time.sleep(0.02)
             for e in a.errors:
@@ -384,6 +386,57 @@ def test_kill_at_random_under_load(t):
 
 if NIGHTLY:
     test_kill_at_random_under_load.limit = 1200
+
+
+# checklist: 138, 139, 157
+@serial
+@limit(170)
+def test_kill_at_random_without_tokens(t):
+    """The same with workers that play GO and JAVA."""
+    seed = int.from_bytes(os.urandom(4), "big") if NIGHTLY else 31
+    print("# kill_at_random_without_tokens seed %d" % seed, flush=True)
+    rng = random.Random(seed)
+    s = t.own_server()
+    load = Load(t, s, seed, agents=(GO, JAVA))
+    try:
+        for _ in range(30 if NIGHTLY else 4):
+            time.sleep(0.3 + rng.random() * 2)
+            s.restart()
+    finally:
+        load.stop_asking()
+    n = load.finish()
+    load.close()
+    assert n > 10, n
+    assert not load.doubles, load.doubles[:3]
+
+
+# checklist: 126, 58
+# reports: BL-030, BL-177, BL-010, BL-026
+@serial
+@limit(170)
+def test_workers_lost_at_random(t):
+    """The server stays, its workers' connections are cut again and again."""
+    seed = int.from_bytes(os.urandom(4), "big") if NIGHTLY else 41
+    print("# workers_lost_at_random seed %d" % seed, flush=True)
+    rng = random.Random(seed)
+    s = t.own_server()
+    p = t.proxy()
+    load = Load(t, s, seed, target=p.target)
+    try:
+        for _ in range(200 if NIGHTLY else 15):
+            time.sleep(0.05 + rng.random() * 0.6)
+            p.cut()
+    finally:
+        load.stop_asking()
+    n = load.finish()
+    load.close()
+    assert n > 20, n
+    assert not load.doubles, load.doubles[:3]
+
+
+if NIGHTLY:
+    test_kill_at_random_without_tokens.limit = 900
+    test_workers_lost_at_random.limit = 900
 
 
 # reports: BL-014
