@@ -253,7 +253,8 @@ static bool finish_round(struct loop *l)
 {
     run_posted(l);
     run_timers(l);
-    bool more = loop_flush_streams(l); /* also closes streams: their owners may have something to post */
+    bool more =
+        loop_flush_streams(l); /* also closes streams: their owners may have something to post */
     for (size_t i = 0; i < l->round_end_count; i++)
         l->round_ends[i].fn(l->round_ends[i].arg);
     return more || !list_is_empty(&l->dirty);

@@ -251,6 +251,10 @@ void client_call_closed(struct rpc_call *call, uint32_t error_code)
         client_finish(call, status_of_http(call->http_status), bytes_str(text));
         return;
     }
+    if (call->conn->now >= call->deadline) { /* the server's own time-out was a little faster */
+        client_finish(call, GRPC_DEADLINE_EXCEEDED, BYTES_LIT("deadline exceeded"));
+        return;
+    }
     if (error_code == NGHTTP2_NO_ERROR)
         snprintf(text, sizeof(text), "the server ended the stream without a status");
     else if (error_code == NGHTTP2_REFUSED_STREAM)

@@ -263,6 +263,8 @@ static void timeout_on_sleeping_server(void)
     begin(&w, PATH("FullDuplexCall"), NULL, 0, USEC_PER_MSEC, false);
     send_request(&w, GT_STREAMING_OUTPUT, &(struct gt_request){.payload_len = 27182});
     wait_end(&w);
+    if (w.status != GRPC_DEADLINE_EXCEEDED)
+        printf("status %d: %s\n", w.status, w.message);
     CHECK(w.status == GRPC_DEADLINE_EXCEEDED);
     end(&w);
 }

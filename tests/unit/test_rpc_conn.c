@@ -9,6 +9,7 @@
 
 #include "rpc/health.h"
 #include "rpc_fixture.h"
+#include "rpc_frames.h"
 
 static void call_once(struct rpc_fixture *f, int status)
 {
@@ -23,36 +24,10 @@ static void call_once(struct rpc_fixture *f, int status)
 
 /* ---- frames by hand ---------------------------------------------------------------------------- */
 
-static void put_frame(struct strbuf *b, uint8_t type, uint8_t flags, uint32_t stream,
-                      struct bytes body)
-{
-    const uint8_t head[9] = {(uint8_t)(body.len >> 16),
-                             (uint8_t)(body.len >> 8),
-                             (uint8_t)body.len,
-                             type,
-                             flags,
-                             (uint8_t)(stream >> 24),
-                             (uint8_t)(stream >> 16),
-                             (uint8_t)(stream >> 8),
-                             (uint8_t)stream};
-
-    strbuf_append(b, head, sizeof(head));
-    strbuf_append_bytes(b, body);
-}
-
 static void put_preface(struct strbuf *b)
 {
     strbuf_append_str(b, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
-    put_frame(b, NGHTTP2_SETTINGS, 0, 0, bytes_of("", 0));
-}
-
-static void put_field(struct strbuf *b, const char *name, const char *value)
-{
-    strbuf_append_char(b, 0); /* literal without indexing */
-    strbuf_append_char(b, (char)strlen(name));
-    strbuf_append_str(b, name);
-    strbuf_append_char(b, (char)strlen(value));
-    strbuf_append_str(b, value);
+    rpc_put_frame(b, NGHTTP2_SETTINGS, 0, 0, bytes_of("", 0));
 }
 
 static void put_request(struct strbuf *b, uint32_t stream, const char *method, const char *type,
@@ -60,18 +35,18 @@ static void put_request(struct strbuf *b, uint32_t stream, const char *method, c
 {
     struct strbuf h = {0};
 
-    put_field(&h, ":method", method);
-    put_field(&h, ":scheme", "http");
-    put_field(&h, ":path", "/test.T/Echo");
-    put_field(&h, ":authority", "t");
+    rpc_put_field(&h, ":method", method);
+    rpc_put_field(&h, ":scheme", "http");
+    rpc_put_field(&h, ":path", "/test.T/Echo");
+    rpc_put_field(&h, ":authority", "t");
     if (type)
-        put_field(&h, "content-type", type);
+        rpc_put_field(&h, "content-type", type);
     if (encoding)
-        put_field(&h, "grpc-encoding", encoding);
+        rpc_put_field(&h, "grpc-encoding", encoding);
     if (timeout)
-        put_field(&h, "grpc-timeout", timeout);
-    put_frame(b, NGHTTP2_HEADERS, (uint8_t)(NGHTTP2_FLAG_END_HEADERS | (end ? 1 : 0)), stream,
-              strbuf_bytes(&h));
+        rpc_put_field(&h, "grpc-timeout", timeout);
+    rpc_put_frame(b, NGHTTP2_HEADERS, (uint8_t)(NGHTTP2_FLAG_END_HEADERS | (end ? 1 : 0)), stream,
+                  strbuf_bytes(&h));
     strbuf_deinit(&h);
 }
 
@@ -193,7 +168,7 @@ static void test_client_pings_are_answered_for_ever(void **state UNUSED)
     raw_run(&r);
     for (int i = 0; i < 1000; i++) { /* every 10 s for hours, with no call (BL-125) */
         r.f.now += 10 * USEC_PER_SEC;
-        put_frame(&r.in, NGHTTP2_PING, 0, 0, BYTES_LIT("12345678"));
+        rpc_put_frame(&r.in, NGHTTP2_PING, 0, 0, BYTES_LIT("12345678"));
         strbuf_reset(&r.out);
         raw_run(&r);
         assert_int_equal(r.result, OK);
@@ -209,7 +184,7 @@ static void test_ping_flood_is_bounded(void **state UNUSED)
 
     raw_init(&r);
     for (int i = 0; i < 5000; i++) /* in one read: no chance to answer between */
-        put_frame(&r.in, NGHTTP2_PING, 0, 0, BYTES_LIT("12345678"));
+        rpc_put_frame(&r.in, NGHTTP2_PING, 0, 0, BYTES_LIT("12345678"));
     raw_run(&r);
     assert_int_not_equal(r.result, OK);
     assert_true(r.out.len < 1100 * 17 + 200);
@@ -313,7 +288,7 @@ static void test_rapid_reset_is_cut(void **state UNUSED)
         r.f.now += USEC_PER_SEC;
         for (int i = 0; i < 5000; i++, stream += 2) {
             put_request(&r.in, stream, "POST", "application/grpc", NULL, NULL, false);
-            put_frame(&r.in, NGHTTP2_RST_STREAM, 0, stream, bytes_of("\0\0\0\x08", 4));
+            rpc_put_frame(&r.in, NGHTTP2_RST_STREAM, 0, stream, bytes_of("\0\0\0\x08", 4));
         }
         raw_run(&r);
     }
@@ -374,7 +349,7 @@ static void check_bad_body(const char *encoding, const char *timeout, struct byt
 
     raw_init(&r);
     put_request(&r.in, 1, "POST", "application/grpc+proto", encoding, timeout, false);
-    put_frame(&r.in, NGHTTP2_DATA, 1, 1, data);
+    rpc_put_frame(&r.in, NGHTTP2_DATA, 1, 1, data);
     raw_run(&r);
     assert_int_equal(r.result, OK);
     assert_int_equal(r.f.messages, 0);
@@ -420,7 +395,7 @@ static void test_garbage_is_an_error_and_no_crash(void **state UNUSED)
     for (unsigned seed = 0; seed < 300; seed++) { /* a good request with one byte changed */
         raw_init(&r);
         put_request(&r.in, 1, "POST", "application/grpc", NULL, NULL, false);
-        put_frame(&r.in, NGHTTP2_DATA, 1, 1, BYTES_LIT("\0\0\0\0\x01x"));
+        rpc_put_frame(&r.in, NGHTTP2_DATA, 1, 1, BYTES_LIT("\0\0\0\0\x01x"));
         size_t at = 24 + (seed * 7919u) % (r.in.len - 24);
         r.in.ptr[at] = (uint8_t)(r.in.ptr[at] ^ (1u << seed % 8));
         raw_run(&r);
