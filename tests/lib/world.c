@@ -1,7 +1,10 @@
 #include "lib/world.h"
 
+#include <dirent.h>
+#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/assert.h"
 #include "durabletask/orchestration.h"
@@ -28,6 +31,7 @@ static void open_store(struct world *w)
         .settings = &w->settings,
         .clock = &w->clock,
         .prng = &w->prng,
+        .vfs = w->vfs,
     };
     enum err rc = store_open(&so, &w->store, &err);
     if (rc)
@@ -44,7 +48,7 @@ static void open_store(struct world *w)
     w->e = engine_new(&eo);
 }
 
-struct world *world_new(const char *url)
+static struct world *new_world(void)
 {
     struct world *w = calloc(1, sizeof(*w));
     settings_defaults(&w->settings);
@@ -53,10 +57,63 @@ struct world *world_new(const char *url)
     w->clock = (struct clock){wall_now, mono_now, w};
     prng_seed(&w->prng, 1);
     w->arena = arena_create();
-    w->url = strdup(url ? url : "memory");
     w->next_id = 100;
+    return w;
+}
+
+struct world *world_new(const char *url)
+{
+    struct world *w = new_world();
+    w->url = strdup(url ? url : "memory");
     open_store(w);
     return w;
+}
+
+struct world *world_new_file(const char *vfs)
+{
+    struct world *w = new_world();
+    char url[160];
+    snprintf(w->dir, sizeof(w->dir), "/tmp/perdure-world-XXXXXX");
+    ASSERT(mkdtemp(w->dir));
+    snprintf(w->path, sizeof(w->path), "%s/s.db", w->dir);
+    snprintf(url, sizeof(url), "sqlite:%s", w->path);
+    w->url = strdup(url);
+    w->vfs = vfs;
+    open_store(w);
+    return w;
+}
+
+int64_t world_sql(struct world *w, const char *fmt, ...)
+{
+    char sql[1024];
+    sqlite3 *db;
+    sqlite3_stmt *st;
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(sql, sizeof(sql), fmt, ap);
+    va_end(ap);
+    ASSERT(sqlite3_open_v2(w->path, &db, SQLITE_OPEN_READWRITE, w->vfs) == SQLITE_OK);
+    ASSERT(sqlite3_prepare_v2(db, sql, -1, &st, NULL) == SQLITE_OK);
+    int rc = sqlite3_step(st);
+    ASSERT(rc == SQLITE_ROW || rc == SQLITE_DONE);
+    int64_t number = rc == SQLITE_ROW ? sqlite3_column_int64(st, 0) : 0;
+    sqlite3_finalize(st);
+    sqlite3_close(db);
+    return number;
+}
+
+static void remove_dir(const char *dir)
+{
+    DIR *d = opendir(dir);
+    char path[400];
+    for (struct dirent *e; d && (e = readdir(d));) {
+        snprintf(path, sizeof(path), "%s/%s", dir, e->d_name);
+        if (e->d_name[0] != '.')
+            unlink(path);
+    }
+    if (d)
+        closedir(d);
+    rmdir(dir);
 }
 
 static void stream_free(struct world_stream *st)
@@ -71,6 +128,8 @@ static void drop_streams(struct world *w)
 {
     for (size_t i = 0; i < w->stream_count; i++)
         stream_free(w->streams[i]);
+    free(w->streams);
+    w->streams = NULL;
     w->stream_count = 0;
 }
 
@@ -80,6 +139,8 @@ void world_free(struct world *w)
     store_close(w->store);
     drop_streams(w);
     arena_free(w->arena);
+    if (w->dir[0])
+        remove_dir(w->dir);
     free(w->url);
     free(w);
 }
@@ -138,7 +199,7 @@ struct world_answer *world_do_on(struct world *w, uint64_t connection, enum dt_c
     p->cmd.kind = &ORCHESTRATION;
     p->cmd.type = (int32_t)type;
     p->cmd.arena = arena_create();
-    p->cmd.hub = arena_dup(p->cmd.arena, BYTES_LIT("default"));
+    p->cmd.hub = arena_dup(p->cmd.arena, bytes_str(w->hub ? w->hub : "default"));
     p->cmd.id = arena_dup(p->cmd.arena, bytes_str(id));
     p->cmd.request = request;
     p->cmd.connection = connection;
@@ -146,7 +207,8 @@ struct world_answer *world_do_on(struct world *w, uint64_t connection, enum dt_c
     p->cmd.context = w->arena;
     struct world_answer *a = p->answer;
     engine_submit(w->e, &p->cmd);
-    world_run(w);
+    if (!w->is_held)
+        world_run(w);
     return a;
 }
 
@@ -264,11 +326,12 @@ struct world_stream *world_stream_with(struct world *w, const struct work_stream
     if (!o.connection)
         o.connection = o.id;
     if (!o.hub.ptr)
-        o.hub = BYTES_LIT("default");
+        o.hub = bytes_str(w->hub ? w->hub : "default");
     o.worker = bytes_str(arena_printf(w->arena, "worker-%llu", (unsigned long long)o.id));
     struct work_sink sink = {sink_send, sink_unsent, sink_end, st};
     enum err rc = work_stream_open(w->e, &o, &sink, &err);
     ASSERT(rc == OK);
+    w->streams = realloc(w->streams, (w->stream_count + 1) * sizeof(*w->streams));
     w->streams[w->stream_count++] = st;
     world_run(w);
     return st;
@@ -385,18 +448,37 @@ OrchestratorAction *act_done(struct world *w, int32_t id, OrchestrationStatus st
     return a;
 }
 
-static struct world_answer *complete(struct world *w, uint64_t connection, const char *id,
-                                     struct bytes token, va_list ap)
+struct world_answer *world_answer(struct world *w, uint64_t connection,
+                                  const OrchestratorResponse *r)
+{
+    return world_do_on(w, connection, DT_COMPLETE_TURN,
+                       arena_cstr(w->arena, wire_view(r->instanceid)), r);
+}
+
+static OrchestratorResponse *response(struct world *w, const char *id, struct bytes token,
+                                      va_list ap)
 {
     OrchestratorResponse *r = arena_new(w->arena, OrchestratorResponse);
     orchestrator_response__init(r);
     OrchestratorAction **actions = arena_array(w->arena, OrchestratorAction *, 64);
-    for (OrchestratorAction *a; (a = va_arg(ap, OrchestratorAction *));)
+    for (OrchestratorAction *a; (a = va_arg(ap, OrchestratorAction *));) {
+        ASSERT(r->n_actions < 64);
         actions[r->n_actions++] = a;
+    }
     r->actions = actions;
     r->instanceid = text(id);
     r->completiontoken = wire_data(token);
-    return world_do_on(w, connection, DT_COMPLETE_TURN, id, r);
+    return r;
+}
+
+OrchestratorResponse *world_response(struct world *w, const struct world_item *turn, ...)
+{
+    va_list ap;
+    va_start(ap, turn);
+    char *id = arena_cstr(w->arena, wire_view(turn->item->orchestratorrequest->instanceid));
+    OrchestratorResponse *r = response(w, id, arena_dup(w->arena, turn->token), ap);
+    va_end(ap);
+    return r;
 }
 
 struct world_answer *world_complete(struct world *w, const struct world_item *turn, ...)
@@ -404,9 +486,9 @@ struct world_answer *world_complete(struct world *w, const struct world_item *tu
     va_list ap;
     va_start(ap, turn);
     char *id = arena_cstr(w->arena, wire_view(turn->item->orchestratorrequest->instanceid));
-    struct world_answer *a = complete(w, 1, id, arena_dup(w->arena, turn->token), ap);
+    OrchestratorResponse *r = response(w, id, arena_dup(w->arena, turn->token), ap);
     va_end(ap);
-    return a;
+    return world_answer(w, 1, r);
 }
 
 struct world_answer *world_complete_on(struct world *w, uint64_t connection, const char *id,
@@ -414,9 +496,9 @@ struct world_answer *world_complete_on(struct world *w, uint64_t connection, con
 {
     va_list ap;
     va_start(ap, token);
-    struct world_answer *a = complete(w, connection, id, bytes_str(token ? token : ""), ap);
+    OrchestratorResponse *r = response(w, id, bytes_str(token ? token : ""), ap);
     va_end(ap);
-    return a;
+    return world_answer(w, connection, r);
 }
 
 static ActivityResponse *task_response(struct world *w, const struct world_item *task, char **id)
@@ -450,6 +532,36 @@ struct world_answer *world_failure(struct world *w, const struct world_item *tas
     r->failuredetails->errortype = text(type);
     r->failuredetails->errormessage = text(msg);
     return world_do(w, DT_COMPLETE_TASK, id, r);
+}
+
+struct world_answer *world_result_on(struct world *w, uint64_t connection, const char *id,
+                                     int32_t task, const char *result)
+{
+    ActivityResponse *r = arena_new(w->arena, ActivityResponse);
+    activity_response__init(r);
+    r->instanceid = text(arena_cstr(w->arena, bytes_str(id)));
+    r->taskid = task;
+    r->result = box(w, result);
+    return world_do_on(w, connection, DT_COMPLETE_TASK, id, r);
+}
+
+struct world_answer *world_suspend(struct world *w, const char *id)
+{
+    SuspendRequest *req = arena_new(w->arena, SuspendRequest);
+    suspend_request__init(req);
+    return world_do(w, DT_SUSPEND, id, req);
+}
+
+struct world_answer *world_resume(struct world *w, const char *id)
+{
+    ResumeRequest *req = arena_new(w->arena, ResumeRequest);
+    resume_request__init(req);
+    return world_do(w, DT_RESUME, id, req);
+}
+
+struct world_answer *world_purge(struct world *w, const char *id)
+{
+    return world_do(w, DT_PURGE, id, NULL);
 }
 
 void world_abandon(struct world *w, const struct world_item *item)

@@ -33,13 +33,21 @@ struct world {
     struct engine *e;
     struct arena *arena;
     char *url;
+    const char *vfs;
+    char dir[64], path[128]; /* of world_new_file() */
+    const char *hub;         /* of commands and streams; NULL: default */
+    bool is_held;            /* commands are queued only, until world_run() */
     uint64_t next_id;
-    struct world_stream *streams[16];
+    struct world_stream **streams;
     size_t stream_count;
 };
 
 /* `url` NULL: memory. */
 struct world *world_new(const char *url);
+/* A file in a directory of its own, which world_free() removes; `vfs` NULL: the default. */
+struct world *world_new_file(const char *vfs);
+/* The first number that a statement gives, on a connection of its own; it may also change something. Files only. */
+int64_t world_sql(struct world *w, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void world_free(struct world *w);
 void world_restart(struct world *w); /* as after a crash: nothing is closed cleanly but the file */
 void world_run(struct world *w);     /* until there is nothing to do */
@@ -93,6 +101,17 @@ struct world_answer *world_result(struct world *w, const struct world_item *task
                                   const char *result);
 struct world_answer *world_failure(struct world *w, const struct world_item *task, const char *type,
                                    const char *msg);
+/* The same in steps, for answers with other fields. The response lives in the world's arena. */
+OrchestratorResponse *world_response(struct world *w, const struct world_item *turn, ...)
+    __attribute__((sentinel));
+struct world_answer *world_answer(struct world *w, uint64_t connection,
+                                  const OrchestratorResponse *r);
+/* An activity's result without a token. */
+struct world_answer *world_result_on(struct world *w, uint64_t connection, const char *id,
+                                     int32_t task, const char *result);
+struct world_answer *world_suspend(struct world *w, const char *id);
+struct world_answer *world_resume(struct world *w, const char *id);
+struct world_answer *world_purge(struct world *w, const char *id);
 /* Gives the item back. */
 void world_abandon(struct world *w, const struct world_item *item);
 
