@@ -267,6 +267,18 @@ def test_wait_with_the_server_gone(t):
     assert time.monotonic() - begun < 20
 
 
+def test_wait_on_a_frozen_server(t):
+    """No word comes, and the time-out holds all the same."""
+    server = t.own_server()
+    cli = Cli(t)
+    cli("start", "echo", "--id", "w").ok()
+    server.freeze()
+    begun = time.monotonic()
+    cli("wait", "w", "--timeout", "300ms").failed(6, "w")
+    assert time.monotonic() - begun < 15
+    server.thaw()
+
+
 def test_wait_bad_values(t):
     cli = Cli(t)
     cli("wait", "w", "--timeout", "long").failed(2, "--timeout", "long")
