@@ -749,6 +749,7 @@ def test_completions_too_large(t):
 @limit(120)
 def test_many_actions_in_one_turn(t):
     sizes = [97, 98, 99, 100, 101, 999, 1000] + ([10_000, 100_000] if NIGHTLY else [3000])
+    t.shared(history__max_events="250000")
     c = t.client()
     w = t.worker(check=False)
     for size in sizes:
