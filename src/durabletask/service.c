@@ -1,4 +1,6 @@
 /* service.c - the unary methods of clients, and what all handlers share. */
+#include "durabletask/service.h"
+
 #include <assert.h>
 #include <ctype.h>
 #include <stdatomic.h>
