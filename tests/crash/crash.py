@@ -35,6 +35,7 @@ import grpc  # noqa: E402
 import histories  # noqa: E402
 import workload  # noqa: E402
 from durabletask.internal import orchestrator_service_pb2 as pb  # noqa: E402
+from durabletask.serialization import JsonDataConverter  # noqa: E402
 from durabletask.worker import _OrchestrationExecutor, _Registry  # noqa: E402
 from harness import Server, ServerError  # noqa: E402
 
@@ -159,7 +160,8 @@ class PythonReplay:
         self.logger = logging.getLogger("replay")
 
     def __call__(self, id, execution, past, new):
-        result = _OrchestrationExecutor(self.registry, self.logger).execute(id, past, new)
+        result = _OrchestrationExecutor(
+            self.registry, self.logger, data_converter=JsonDataConverter()).execute(id, past, new)
         return pb.OrchestratorResponse(actions=result.actions)
 
     def close(self):
@@ -176,7 +178,7 @@ class ProcessReplay:
 
     def __call__(self, id, execution, past, new):
         if self.language == "go":
-            encode = [[base64.b64encode(e.SerializeToString()).decode() for e in list] for list in (past, new)]
+            encode = [[base64.b64encode(e.SerializeToString()).decode() for e in events] for events in (past, new)]
             line = json.dumps({"id": id, "past": encode[0], "new": encode[1]})
         else:
             line = base64.b64encode(histories.request_of(id, execution, past, new).SerializeToString()).decode()
@@ -264,10 +266,10 @@ def verify(program, address):
                     seen[id] = state
                     todo.append(id)
     replayer.close()
-    for what, list in problems.items():
+    for what, found in problems.items():
         text = {"starts": "%d instances" % len(program.starts), "events": "%d events" % sum(map(len, program.events.values())),
                 "replay": "%d histories" % replayed}.get(what, "")
-        report(not list, "%s.%s" % (language, what), "\n".join(list[:10]) if list else text)
+        report(not found, "%s.%s" % (language, what), "\n".join(found[:10]) if found else text)
 
 
 def main():

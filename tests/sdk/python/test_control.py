@@ -150,8 +150,8 @@ def test_suspension_goes_with_continue_as_new(hub):
     id = hub.start(once, input=True)
     assert entered.wait(10)
     hub.client.suspend_orchestration(id)
-    release.set()
     first = hub.raw_state(id).executionId.value
+    release.set()
     eventually(lambda: hub.raw_state(id).executionId.value != first)
     assert hub.status(id) == "SUSPENDED"
     hub.client.raise_orchestration_event(id, "go", data=1)

@@ -46,8 +46,8 @@ def test_no_header_is_default(server, new_hub):
     assert bare.finish(id).get_output() == "x"
 
 
-@pytest.mark.parametrize("name", ["", "a b", "x" * 65, "hub/1", "hüb".encode().decode("latin-1"), "a.b"],
-                         ids=["empty", "space", "long", "slash", "utf8", "dot"])
+@pytest.mark.parametrize("name", ["", "a b", "x" * 65, "hub/1", "a.b"],
+                         ids=["empty", "space", "long", "slash", "dot"])
 def test_malformed_name(server, name):
     """checklist: 5"""
     with grpc.insecure_channel(server.address) as channel:
@@ -55,11 +55,8 @@ def test_malformed_name(server, name):
             "/TaskHubSidecarService/GetInstance",
             request_serializer=pb.GetInstanceRequest.SerializeToString,
             response_deserializer=pb.GetInstanceResponse.FromString)
-        try:
-            code, message = rpc_error(lambda: call(
-                pb.GetInstanceRequest(instanceId="x"), metadata=[("taskhub", name)], timeout=10))
-        except (ValueError, TypeError):
-            pytest.skip("this client does not send such a header")
+        code, message = rpc_error(lambda: call(
+            pb.GetInstanceRequest(instanceId="x"), metadata=[("taskhub", name)], timeout=10))
         assert code == "INVALID_ARGUMENT" and message
 
 
