@@ -207,23 +207,32 @@ static enum err probe(struct store *st, struct error *err)
 
 /* The log is reset because a flush that failed may have lost pages that later flushes would not
  * write again: what was committed goes into the database and the log starts anew. */
+/* The old connection stays until the log has been restarted by the new one: while one of them is open, the log's index is, and
+ * with it the knowledge that the frames of a commit that failed are none. A first opener would take them for committed. */
 enum err store_reopen(struct store *st, struct error *err)
 {
+    struct conn *old = NULL;
     enum err e = OK;
 
     store_rollback(st);
     st->failed = false;
     if (st->driver->has_readers || !st->conn) { /* `memory` has its data in the connection */
-        st->driver->disconnect(st->conn);
+        old = st->conn;
         st->conn = NULL;
         e = connect_writer(st, err);
     }
     if (e || (e = st->driver->log_restart(st->conn, REOPEN_LOG_WAIT, err)) ||
         (e = probe(st, err))) {
+        if (old) {
+            st->driver->disconnect(st->conn);
+            st->conn = old;
+            st->reader.conn = old;
+        }
         st->failed = true;
         return error_wrap(err, e == ERR_CORRUPT ? e : ERR_UNAVAILABLE,
                           "could not reopen the store");
     }
+    st->driver->disconnect(old);
     return OK;
 }
 
