@@ -205,6 +205,7 @@ struct world_answer *world_do_on(struct world *w, uint64_t connection, enum dt_c
     p->cmd.id = arena_dup(p->cmd.arena, bytes_str(id));
     p->cmd.request = request;
     p->cmd.connection = connection;
+    p->cmd.bytes = w->cmd_bytes;
     p->cmd.done = command_done;
     p->cmd.context = w->arena;
     struct world_answer *a = p->answer;

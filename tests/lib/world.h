@@ -37,6 +37,7 @@ struct world {
     char dir[64], path[128]; /* of world_new_file() */
     const char *hub;         /* of commands and streams; NULL: default */
     bool is_held;            /* commands are queued only, until world_run() */
+    size_t cmd_bytes;        /* what commands claim to hold */
     uint64_t next_id;
     struct world_stream **streams;
     size_t stream_count;
