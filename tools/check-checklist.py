@@ -36,13 +36,21 @@ REQUIRED = numbers("1, 2, 4-8, 10-87, 89-91, 107, 125-134, 137-139, 141-154, 157
 # Of these a part is about entities, locks, restart or rewind, which come later.
 PARTIAL = numbers("4, 18, 32, 90, 127, 160")
 
-# Reports about connections, restart, delivery, timers, histories and stores.
-REPORTS = numbers("""1-10, 12, 14, 18, 21, 22, 25-28, 30-32, 34, 35, 37, 39, 40, 42, 43, 46-48, 51-55,
-                     65, 66, 69-74, 76, 77, 84, 86-92, 96, 97, 103-105, 109, 110, 112, 113, 116, 120, 122,
+# Of the public reports those about connections, restart, delivery, timers, histories and stores.
+REPORTS = numbers("""1-10, 12, 14, 18, 21, 22, 25-28, 30-32, 34, 37, 39, 40, 42, 43, 46-48, 51-55,
+                     65, 66, 69-74, 76, 77, 86-88, 90-92, 96, 97, 104, 105, 109, 110, 112, 113, 116, 120, 122,
                      124-129, 131, 173-176, 178, 179""")
-# They need what is not built yet; each says what.
+# What the others of these wait for.
 LATER = {
-    11: "needs faults injected into a running dispatcher",
+    "a fault put into a running dispatcher": numbers("11"),
+    "hours at a published rate": numbers("13, 119"),
+    "PostgreSQL and several nodes": numbers("15, 17, 24, 64, 117, 118"),
+    "items that are parked, and an operator who sees them": numbers("29"),
+    "events for ids that are not there yet, by choice": numbers("35, 36"),
+    "entities": numbers("44, 45, 79-85"),
+    "queries, purge by filter, recursive purge": numbers("56, 57, 61, 62, 98-100, 102, 103, 107"),
+    "the breaks of a stream by a large item, history streaming": numbers("89, 106, 114"),
+    "a large number of starts of one id with two workers": numbers("177"),
 }
 
 MARKER = re.compile(r"(?:^|;)[\s/*#\"'-]*(checklist|checklist-partial|reports):\s*([^;*\"']+)", re.IGNORECASE)
@@ -91,14 +99,17 @@ def main():
     whole, partial = set(found["checklist"]), set(found["checklist-partial"])
     missing = REQUIRED - whole - partial
     not_whole = (REQUIRED & partial) - whole
-    reports = REPORTS - set(LATER) - set(found["reports"])
+    reports = REPORTS - set(found["reports"])
     for line in bad:
         print(line)
     print("checklist numbers that no test names: %s" % show(missing))
     print("named in part only, the rest is built later: %s" % show(not_whole & PARTIAL))
     print("named in part only without need: %s" % show(not_whole - PARTIAL))
     print("reports that no test names: %s" % show(reports, "BL-"))
-    print("reports left for later: %s" % show(LATER, "BL-"))
+    for why, numbers_later in LATER.items():
+        left = numbers_later - set(found["reports"])
+        if left:
+            print("reports left for later, they need %s: %s" % (why, show(left, "BL-")))
     print("%d of %d numbers, %d reports" % (len(REQUIRED & (whole | partial)), len(REQUIRED), len(found["reports"])))
     return 1 if missing or (not_whole - PARTIAL) or reports or bad else 0
 

@@ -393,7 +393,7 @@ public final class Main {
         });
         tests.put("activities.failure", () -> gives(start("catches", "fails"), "no luck"));
         tests.put("activities.retries", () -> gives(start("retries", newId()), 3));
-        // checklist: 63, 64, 146: orchestratorStarted is later than fireAt, or this SDK would make another timer.
+        // orchestratorStarted is later than fireAt, or this SDK would make another timer. checklist: 63, 64, 146
         tests.put("timers.short", () -> {
             for (int ms : new int[] {0, -1000, 1, 300}) {
                 long late = finish(start("sleeps", ms)).readOutputAs(Long.class);

@@ -90,7 +90,7 @@ def test_terminated_child(hub):
 
 
 def test_retry_under_the_same_id(hub):
-    """checklist: 70; reports: BL-057, BL-071"""
+    """checklist: 70; reports: BL-071"""
     tries = []
 
     def flaky(ctx, x):
