@@ -196,11 +196,14 @@ def test_a_java_worker_is_refused(t):
     s = t.own_server()
     h = t.h2(agent=JAVA)
     x = h.start("GetWorkItems", pb.GetWorkItemsRequest(), hub=t.hub)
-    h.pump(lambda: x.headers, 10)
+    t.client().start("o", "x")
+    h.pump(lambda: x.messages, 10)  # an item: the stream is known for sure
+    h.call("CompleteOrchestratorTask", pb.OrchestratorResponse(instanceId="x", actions=[act.complete()]),
+           hub=t.hub)
     s.term()
     h.pump(lambda: x.over, 20)
     refused(s)
-    assert x.status == ("OK", "")
+    assert x.status == ("OK", ""), (x.status, x.reset, h.frames)
     # A try on the connection itself goes nowhere either.
     try:
         y = h.start("GetWorkItems", pb.GetWorkItemsRequest(), hub=t.hub)

@@ -2,6 +2,8 @@
 
 import time
 
+import grpc
+
 from lib import actions as act
 from lib.client import expect_error
 from lib.history import check_legal, events_of, raised_inputs
@@ -541,7 +543,10 @@ def test_terminate_against_a_firing_timer(t):
         c.terminate(id, "t")
         time.sleep(0.002)
     for id in ids:
-        s = c.wait(id, 20)
+        try:
+            s = c.wait(id, 20)
+        except grpc.RpcError:
+            raise AssertionError((c.get(id), c.history(id), a.errors[:2]))
         assert s.orchestrationStatus == TERMINATED
     a.check()
 
@@ -565,3 +570,94 @@ def test_terminate_with_a_large_history(t):
     w.done(i, act.terminated(result="big"))
     assert c.wait(id).orchestrationStatus == TERMINATED
     assert c.purge(id).deletedInstanceCount == 1
+
+
+def at_once(t, server, *calls):
+    """The calls reach the server while it is stopped, so that one batch takes them, in this order."""
+    import threading
+    server.freeze()
+    results = []
+    threads = []
+    for call in calls:
+        def run(call=call):
+            try:
+                results.append((call, call()))
+            except grpc.RpcError as e:
+                results.append((call, e))
+        x = threading.Thread(target=run, daemon=True)
+        x.start()
+        threads.append(x)
+        time.sleep(0.15)
+    server.thaw()
+    for x in threads:
+        x.join(20)
+    errors = [r for _, r in results if isinstance(r, grpc.RpcError)]
+    return errors
+
+
+# checklist: 85
+# reports: BL-052, BL-174
+@limit(90)
+def test_control_calls_in_the_batch_of_a_turn(t):
+    """A completion and what a client says right behind it, in one commit."""
+    s = t.own_server()
+    c, w = t.pair()
+    call = lambda method, request: (lambda: w.call(method, request))
+    for what, answer in (("again", act.again()), ("nothing", None), ("timer", act.timer(9, after=3600))):
+        for back in (False, True):
+            id = c.start("o")
+            i = w.turn(id=id)
+            if not back:
+                w.done(i)
+                c.event(id)
+                i = w.turn(id=id)
+            actions = [] if answer is None else [answer]
+            errors = at_once(
+                t, s,
+                call("CompleteOrchestratorTask", w.response(i, actions)),
+                call("TerminateInstance", pb.TerminateRequest(instanceId=id, output=sv("out"))))
+            assert not errors, errors
+            deadline = time.monotonic() + 20
+            while c.status(id) != "TERMINATED":
+                assert time.monotonic() < deadline, (what, back, c.get(id), c.history(id))
+                try:
+                    i = w.turn(timeout=0.3, id=id)
+                except AssertionError as e:
+                    assert str(e).startswith("no "), (what, back, e)
+                    continue
+                w.done(i, *([act.terminated(result="out")] if "executionTerminated" in kinds(i.new) else []))
+            assert c.get(id).output.value == "out"
+            check_legal(c.history(id), True)
+    # Suspend and resume behind a continue-as-new; a start behind an end; events behind both.
+    id = c.start("o")
+    i = w.turn(id=id)
+    errors = at_once(
+        t, s, call("CompleteOrchestratorTask", w.response(i, [act.again()])),
+        call("SuspendInstance", pb.SuspendRequest(instanceId=id)),
+        call("RaiseEvent", pb.RaiseEventRequest(instanceId=id, name="e", input=sv("1"))))
+    assert not errors, errors
+    assert c.status(id) == "SUSPENDED"
+    w.none(0.3, id=id)
+    c.resume(id)
+    i = w.turn(id=id)
+    assert kinds(i.new) == ["orchestratorStarted", "executionStarted", "executionSuspended", "eventRaised",
+                            "executionResumed"]
+    errors = at_once(
+        t, s, call("CompleteOrchestratorTask", w.response(i, [act.complete(result="r")])),
+        call("StartInstance", c.create("o", id, input="second")),
+        call("RaiseEvent", pb.RaiseEventRequest(instanceId=id, name="e", input=sv("2"))))
+    assert not errors, errors
+    i = w.turn(id=id)
+    assert i.past == [] and i.started.input.value == "second"
+    assert raised_inputs(i.new) == ["2"]
+    # A start, an event and an end in one batch, with a worker that waits.
+    errors = at_once(
+        t, s, call("StartInstance", c.create("o", "all")),
+        call("RaiseEvent", pb.RaiseEventRequest(instanceId="all", name="e")),
+        call("TerminateInstance", pb.TerminateRequest(instanceId="all", output=sv("x"))),
+        call("PurgeInstances", pb.PurgeInstancesRequest(instanceId="all")),
+        call("StartInstance", c.create("o", "all", input="new")))
+    assert not errors, errors
+    i2 = w.turn(id="all")
+    assert i2.started.input.value == "new" and kinds(i2.new) == ["orchestratorStarted", "executionStarted"]
+    w.done(i2, act.complete())

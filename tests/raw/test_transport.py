@@ -564,7 +564,9 @@ def test_large_metadata(t):
 @limit(120)
 def test_rapid_reset(t):
     """Resets in a loop cost the connection at most; others are served meanwhile."""
+    t.own_server()
     other = t.client()
+    other.call("Hello")
     before = t.server.rss()
     for _ in range(3):
         h = H2(t.server.host, t.server.port)
