@@ -386,7 +386,7 @@ public final class Main {
             }
         });
         tests.put("activities.chain", () -> gives(start("chain", 1), 6));
-        // Its worker holds at most tokenless.unsettled items. checklist: 160; reports: BL-096
+        // Its worker holds at most tokenless.unsettled items. checklist-partial: 160; reports: BL-096
         tests.put("activities.fan_out", () -> {
             gives(start("fan", 100), 328350);
             gives(start("fan", 500), 41541750);

@@ -16,7 +16,7 @@ def echo(ctx, x):
 
 
 def test_what_is_kept(hub):
-    """checklist: 89, 32"""
+    """checklist: 89; checklist-partial: 32"""
     def loop(ctx, n):
         yield ctx.call_activity(echo, input=n)
         ctx.set_custom_status(n)
@@ -68,7 +68,7 @@ def test_status_stays_running(hub):
 
 
 def test_results_of_the_old_execution(hub):
-    """checklist: 90, 51"""
+    """checklist: 51; checklist-partial: 90"""
     release = threading.Event()
 
     def slow(ctx, x):
@@ -146,7 +146,7 @@ def test_new_version(hub):
 
 
 def test_new_version_and_filters(hub):
-    """checklist: 154, 127"""
+    """checklist: 154; checklist-partial: 127"""
     from durabletask.worker import OrchestrationWorkItemFilter, WorkItemFilters
 
     def loop(ctx, n):

@@ -127,7 +127,7 @@ def test_event_after_the_timeout(hub):
 
 
 def test_not_into_another_execution(hub):
-    """checklist: 66, 90"""
+    """checklist: 66; checklist-partial: 90"""
     def loop(ctx, n):
         ctx.create_timer(ms(150))
         yield ctx.create_timer(ms(30))

@@ -35,7 +35,7 @@ def filtered(hub, orchestrators, activities, filters):
 
 
 def test_filters_by_version(hub):
-    """checklist: 127; reports: BL-109"""
+    """checklist-partial: 127; reports: BL-109"""
     any_version = filtered(hub, tells("any"), {}, WorkItemFilters(
         orchestrations=[OrchestrationWorkItemFilter("o")]))
     two = filtered(hub, tells("two"), {}, WorkItemFilters(
@@ -53,7 +53,7 @@ def test_filters_by_version(hub):
 
 
 def test_unversioned_only(hub):
-    """checklist: 127"""
+    """checklist-partial: 127"""
     filtered(hub, tells("none"), {}, WorkItemFilters(orchestrations=[OrchestrationWorkItemFilter("o", [""])]))
     assert hub.finish(hub.start("o")).get_output()[0] == "none"
     id = hub.start("o", version="1")
@@ -74,7 +74,7 @@ def test_unmatched_waits_without_blocking(hub):
 
 
 def test_empty_list_gets_nothing(hub):
-    """checklist: 127"""
+    """checklist-partial: 127"""
     empty = filtered(hub, [call_echo], [echo], WorkItemFilters(
         orchestrations=[OrchestrationWorkItemFilter("call_echo")]))
     id = hub.start(call_echo, input=1)
@@ -90,7 +90,7 @@ def call_echo(ctx, x):
 
 
 def test_registrations_of_three_workers(hub):
-    """checklist: 127; reports: BL-028"""
+    """checklist-partial: 127; reports: BL-028"""
     def both(ctx, x):
         a = yield ctx.call_activity("X", input=x)
         b = yield ctx.call_activity("Y", input=x)
@@ -112,7 +112,7 @@ def test_registrations_of_three_workers(hub):
 
 
 def test_activity_takes_the_version_of_its_orchestration(hub):
-    """checklist: 127"""
+    """checklist-partial: 127"""
     filtered(hub, [call_echo], {}, WorkItemFilters(orchestrations=[OrchestrationWorkItemFilter("call_echo")]))
     one = filtered(hub, {}, [echo], WorkItemFilters(activities=[ActivityWorkItemFilter("echo", ["1"])]))
     two = filtered(hub, {}, [echo], WorkItemFilters(activities=[ActivityWorkItemFilter("echo", ["2"])]))
@@ -124,7 +124,7 @@ def test_activity_takes_the_version_of_its_orchestration(hub):
 
 
 def test_names_are_case_sensitive(hub):
-    """checklist: 127"""
+    """checklist-partial: 127"""
     filtered(hub, tells("lower"), {}, WorkItemFilters(orchestrations=[OrchestrationWorkItemFilter("o")]))
     id = hub.start("O")
     assert hub.finish(hub.start("o")).get_output()[0] == "lower"
