@@ -545,8 +545,8 @@ def test_memory_after_many_instances(t):
                     f.result(60)
                 futures = []
         last = c.start("o")
-        c.wait(last, 60)
-        eventually(lambda: a.turns >= n, 60)
+        c.wait(last, 900)
+        eventually(lambda: a.turns >= n, 900)
         a.turns = 0
 
     scale = 20 if NIGHTLY else 1

@@ -478,6 +478,37 @@ def test_first_turn_lost_then_terminate(t):
     assert c.wait(id).output.value == "wait"
 
 
+# checklist: 152
+def test_first_turn_lost_after_the_terminate(t):
+    """Terminated while the first turn is out, which then comes back: no worker is asked any more."""
+    from lib.worker import GO
+    s = t.own_server()
+    for how in ("abandon", "cancel", "close", "token-less", "kill"):
+        c = t.client()
+        w = t.worker(agent=GO if how == "token-less" else None)
+        id = c.start("o", how)
+        i = w.turn(id=id)
+        c.terminate(id, "end")
+        time.sleep(0.2)
+        assert c.status(id) == "PENDING", how
+        if how == "abandon":
+            w.abandon(i)
+        elif how == "kill":
+            s.restart()
+            c = t.client()
+        elif how == "cancel":
+            w.cancel()
+        else:
+            w.close()
+        st = c.wait(id, 15)
+        assert st.orchestrationStatus == TERMINATED and st.output.value == "end", how
+        assert kinds(check_legal(c.history(id), True)) == FOUR, how
+        w.close()
+        other = t.worker()
+        other.none(0.4)
+        other.close()
+
+
 def workers_hold(t, c, id):
     """Whether the item is still with the worker that went: another one would get it."""
     probe = t.worker()
@@ -661,3 +692,84 @@ def test_control_calls_in_the_batch_of_a_turn(t):
     i2 = w.turn(id="all")
     assert i2.started.input.value == "new" and kinds(i2.new) == ["orchestratorStarted", "executionStarted"]
     w.done(i2, act.complete())
+
+
+# checklist: 56, 152
+# reports: BL-018, BL-037, BL-173
+@limit(90)
+def test_more_calls_in_one_batch(t):
+    s = t.own_server()
+    c, w = t.pair()
+    call = lambda method, request: (lambda: w.call(method, request))
+    # A first turn given back, and a terminate behind it: nobody is asked.
+    id = c.start("o")
+    i = w.turn(id=id)
+    errors = at_once(
+        t, s, call("AbandonTaskOrchestratorWorkItem", pb.AbandonOrchestrationTaskRequest(completionToken=i.token)),
+        call("TerminateInstance", pb.TerminateRequest(instanceId=id, output=sv("x"))))
+    assert not errors and c.wait(id, 5).orchestrationStatus == TERMINATED
+    assert kinds(c.history(id)) == FOUR
+    # A replacement, and the old turn's answer behind it, and before it.
+    for first in ("answer", "start"):
+        id = c.start("o")
+        i = w.turn(id=id)
+        calls = [call("CompleteOrchestratorTask", w.response(i, [act.task(1, "old"), act.timer(2, after=0.1)])),
+                 call("StartInstance", c.create("o", id, input="new", replaceable=[RUNNING, PENDING, TERMINATED]))]
+        errors = at_once(t, s, *(calls if first == "answer" else calls[::-1]))
+        assert not errors, errors
+        i = w.turn(id=id)
+        assert i.past == [] and i.started.input.value == "new", first
+        w.done(i)
+        w.none(0.4)
+        assert kinds(c.history(id)) == ["orchestratorStarted", "executionStarted"], first
+    # The same answer twice, and two answers of one activity.
+    id = c.start("o")
+    i = w.turn(id=id)
+    done = call("CompleteOrchestratorTask", w.response(i, [act.task(1, "a"), act.task(2, "a")]))
+    errors = at_once(t, s, done, done)
+    assert not errors
+    a, b = w.task(id=id), w.task(id=id)
+    w.none(0.3)
+    errors = at_once(
+        t, s, call("CompleteActivityTask", w.activity_response(a, "1")),
+        call("CompleteActivityTask", w.activity_response(a, "2")),
+        call("CompleteActivityTask", w.activity_response(b, "3")),
+        call("RaiseEvent", pb.RaiseEventRequest(instanceId=id, name="e", input=sv("4"))))
+    assert not errors
+    arrived = []
+    while len(arrived) < 3:
+        i = w.turn(id=id)
+        arrived += kinds(i.new)[1:]
+        w.done(i)
+    assert arrived == ["taskCompleted", "taskCompleted", "eventRaised"]
+    h = check_legal(c.history(id))
+    assert [e.result.value for e in events_of(h, "taskCompleted")] == (
+        ["1", "3"] if a.task_id == 1 else ["1", "3"])
+    # Suspend, the turn's end, resume: the remembered status moves on.
+    id = c.start("o")
+    i = w.turn(id=id)
+    errors = at_once(
+        t, s, call("SuspendInstance", pb.SuspendRequest(instanceId=id)),
+        call("CompleteOrchestratorTask", w.response(i)),
+        call("ResumeInstance", pb.ResumeRequest(instanceId=id)))
+    assert not errors and c.status(id) == "RUNNING"
+    i = w.turn(id=id)
+    assert kinds(i.new) == ["orchestratorStarted", "executionSuspended", "executionResumed"]
+    w.done(i)
+    # A child ends while its parent is ended; both in one commit.
+    id = c.start("o")
+    w.done(w.turn(id=id), act.child(1, "k", "kid-" + id))
+    k = w.turn(id="kid-" + id)
+    errors = at_once(
+        t, s, call("CompleteOrchestratorTask", w.response(k, [act.complete(result="r")])),
+        call("TerminateInstance", pb.TerminateRequest(instanceId=id, output=sv("x"), recursive=True)))
+    assert not errors
+    i = w.turn(id=id)
+    while "executionTerminated" not in kinds(i.new):
+        w.done(i)
+        i = w.turn(id=id)
+    w.done(i, act.terminated(result="x"))
+    assert c.wait(id).orchestrationStatus == TERMINATED
+    assert c.get(k.id).orchestrationStatus == COMPLETED
+    check_legal(c.history(id), True)
+    w.none(0.3)

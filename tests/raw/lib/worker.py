@@ -156,7 +156,11 @@ class Worker:
             assert item.token == ""
             return None
         if self.check and item.kind == "turn" and not item.req.requiresHistoryStreaming:
-            check_turn(item.req)
+            try:
+                check_turn(item.req)
+            except AssertionError as e:
+                e.item = item
+                raise
         assert 0 < len(item.token.encode()) <= 256, repr(item.token)
         return item
 
