@@ -24,11 +24,6 @@ static void log_stale(const char *what, struct bytes instance)
     LOG(LOG_DEBUG, "completion ignored", LOG_STR("reason", what), LOG_BYTES("instance", instance));
 }
 
-static bool is_current(const struct object *o, const struct work *w)
-{
-    return w && w->turn.row == o->row.history_rows + 1 && w->turn.execution == o->row.execution;
-}
-
 static enum err by_ids(struct step *s, struct command *cmd, struct bytes instance,
                        struct answered *a, struct error *err)
 {
@@ -45,7 +40,7 @@ static enum err by_ids(struct step *s, struct command *cmd, struct bytes instanc
     struct work *w = step_turn_mutable(s, o);
     if (w)
         cmd->item = (struct item_ref){WORK_TURN, w->key, w->nonce};
-    if (is_current(o, w))
+    if (orch_turn_is_current(o, w))
         a->turn = w->turn;
     else if ((rc = orch_turn_of_cut(s, o, &a->turn, err)))
         return rc == ERR_NOT_FOUND ? OK : rc;
@@ -72,7 +67,7 @@ static enum err by_token(struct step *s, struct command *cmd, struct bytes text,
     if (rc || (rc = step_get(s, t.object, &o, err)))
         return rc == ERR_NOT_FOUND ? OK : rc;
     struct work *w = step_turn_mutable(s, o);
-    if (!is_current(o, w) || w->nonce != t.nonce || t.execution != o->row.execution ||
+    if (!orch_turn_is_current(o, w) || w->nonce != t.nonce || t.execution != o->row.execution ||
         t.key != o->row.history_rows + 1 || orch_is_terminal(o)) {
         step_count_stale(s);
         log_stale("stale token", instance);

@@ -84,7 +84,7 @@ enum err orch_resume(struct step *s, struct command *cmd, struct error *err)
     o->row.status = o->row.base_status;
     step_save(s, o);
     const struct work *w = step_turn(s, o);
-    return orch_offer(s, o, !w || w->state != WORK_FLIGHT, err);
+    return orch_offer(s, o, !orch_turn_is_current(o, w) || w->state != WORK_FLIGHT, err);
 }
 
 /* ---- terminate ------------------------------------------------------------------------------------------------ */
@@ -99,7 +99,7 @@ enum err orch_terminate_object(struct step *s, struct object *o, struct bytes ou
     struct arrival a = {.type = HISTORY_EVENT__EVENT_TYPE_EXECUTION_TERMINATED,
                         .event = strbuf_bytes(&event)};
     const struct work *w = step_turn(s, o);
-    bool in_flight = w && w->state == WORK_FLIGHT;
+    bool in_flight = orch_turn_is_current(o, w) && w->state == WORK_FLIGHT;
     bool was_ready = orch_is_dispatchable(o);
     enum err rc = orch_inbox_put_front(s, o, &a, err);
     if (rc)

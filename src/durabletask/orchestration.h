@@ -108,6 +108,12 @@ static inline bool orch_is_terminal(const struct object *o)
     return orch_is_terminal_status(o->row.status);
 }
 
+/* The record's batch is that of the turn the object would now run: false also when an earlier step of this batch ended it. */
+static inline bool orch_turn_is_current(const struct object *o, const struct work *w)
+{
+    return w && w->turn.row == o->row.history_rows + 1 && w->turn.execution == o->row.execution;
+}
+
 extern const struct object_kind ORCHESTRATION;
 
 /* ---- orch_state.c: load, caches -------------------------------------------------------------------- */

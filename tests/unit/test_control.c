@@ -165,6 +165,29 @@ static void a_pending_termination_ends_the_next_execution(void **state)
     world_free(w);
 }
 
+/* In one batch: the next execution has no turn out, whatever the old one had. */
+static void terminate_right_behind_continue_as_new(void **state)
+{
+    struct world *w = world_new(NULL);
+    struct world_stream *st = world_stream(w, 1, 1);
+    (void)state;
+    assert_ok(world_start(w, "i", "P", NULL));
+    struct world_item *turn = world_turn(st);
+    w->is_held = true;
+    struct world_answer *next = world_complete(w, turn, act_done(w, 1, AS_NEW, NULL), NULL);
+    struct world_answer *end = world_terminate(w, "i", "x", false);
+    w->is_held = false;
+    world_run(w);
+    assert_ok(next);
+    assert_ok(end);
+    assert_state(w, "i", TERMINATED);
+    assert_string_equal(
+        world_history(w, "i"),
+        "OrchestratorStarted ExecutionStarted ExecutionTerminated ExecutionCompleted");
+    assert_null(world_next(st));
+    world_free(w);
+}
+
 /* checklist: 86; reports: BL-055 */
 static void recursion_takes_the_whole_tree_over_restarts(void **state)
 {
@@ -400,6 +423,7 @@ int main(void)
         cmocka_unit_test(terminate_waits_for_the_turn_in_flight),
         cmocka_unit_test(what_a_worker_answers_to_a_termination),
         cmocka_unit_test(a_pending_termination_ends_the_next_execution),
+        cmocka_unit_test(terminate_right_behind_continue_as_new),
         cmocka_unit_test(recursion_takes_the_whole_tree_over_restarts),
         cmocka_unit_test(continue_as_new_keeps_the_order_of_events),
         cmocka_unit_test(continue_as_new_carries_a_suspension_in_history),
