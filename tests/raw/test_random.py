@@ -102,8 +102,8 @@ class Chaos:
             return
         if item is None:
             return
-        self.log.append(("item", item))
         how = r.random()
+        self.log.append(("item", item, "%.2f" % how))
         if how < 0.04 and w.tokens:
             w.abandon(item)
         elif how < 0.06:

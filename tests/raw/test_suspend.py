@@ -509,6 +509,25 @@ def test_first_turn_lost_after_the_terminate(t):
         other.close()
 
 
+# checklist: 45
+def test_requires_history_after_the_terminate(t):
+    """The first turn is asked for again: the same events, or nothing more to do; never half of it."""
+    id, c, w, i = t.started()
+    c.terminate(id, "end")
+    w.done(i, requires_history=True)
+    deadline = time.monotonic() + 15
+    while c.status(id) != "TERMINATED":
+        assert time.monotonic() < deadline
+        try:
+            j = w.turn(timeout=0.3)
+        except AssertionError as e:
+            assert str(e).startswith("no "), e
+            continue
+        w.done(j, *([act.terminated(result="end")] if "executionTerminated" in kinds(j.new) else []))
+    assert c.get(id).output.value == "end"
+    check_legal(c.history(id), True)
+
+
 def workers_hold(t, c, id):
     """Whether the item is still with the worker that went: another one would get it."""
     probe = t.worker()
