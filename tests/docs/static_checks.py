@@ -4,7 +4,7 @@ import importlib.util
 import re
 import subprocess
 
-from pages import GUESTS, ROOT, source
+from pages import GUESTS, ROOT, Page, source
 
 STRING = r'"(?:[^"\\]|\\.)*"'
 
@@ -338,13 +338,32 @@ def check_words(words):
         name = re.sub(r"^build[\w-]*/", "", program)
         if not list(ROOT.glob(name + ".c")):
             yield f"{program} is built from nothing"
-    elif program.startswith("$") or program in PROGRAMS:
+    elif program.startswith(("$", ".venv/")) or program in PROGRAMS:
         pass
     elif not (ROOT / program).exists():
         yield f"{program} is no program that this check knows"
     for word in words[1:]:
         if re.match(r"(tests|tools|src|docs|examples)/\S+$", word) and not list(ROOT.glob(word)):
             yield f"{word} does not exist"
+
+
+def check_examples(pages):
+    """README.md has the very commands of the pages of the examples, and their output."""
+    said, outputs = {}, [block.text for block in pages["README.md"].blocks if block.language == "text"]
+    for block in pages["README.md"].blocks:
+        commands = list(block.commands()) if block.is_shell() else []
+        if commands and commands[0].startswith("cd examples/"):
+            said.setdefault(commands[0].removeprefix("cd examples/"), []).append(commands[1:])
+    folders = {path.parent.name: Page(path) for path in ROOT.glob("examples/*/README.md")}
+    for name in sorted(set(folders) ^ set(said)):
+        yield f"README.md: the example in {name}: there or shown, not both"
+    for name in sorted(set(folders) & set(said)):
+        real = [list(block.commands()) for block in folders[name].blocks if block.is_shell()]
+        for commands in said[name]:
+            if commands not in real:
+                yield f"README.md: {name}: {commands}, but examples/{name}/README.md says {real}"
+        if not any(block.text in outputs for block in folders[name].blocks if block.language == "text"):
+            yield f"README.md: lacks the output that examples/{name}/README.md shows"
 
 
 def checks():
@@ -369,6 +388,8 @@ CHANGES = [
     ("ARCHITECTURE.md", "`orch_hydrate()`", "`orch_dehydrate()`", check_names),
     ("ARCHITECTURE.md", "| loop | base |", "| loop | base, store |", check_layers),
     ("ARCHITECTURE.md", "| `trash` |", "| `rubbish` |", check_store_tables),
+    ("README.md", "npm ci", "npm install", check_examples),
+    ("README.md", "total = yield", "sum = yield", check_commands),
     ("CHANGELOG.md", "## 0.1.0", "## 0.0.9", check_release),
 ]
 
