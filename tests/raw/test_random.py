@@ -19,6 +19,18 @@ from lib.runner import NIGHTLY, limit, serial
 from lib.worker import GO, JAVA, Worker
 
 
+def brief(action):
+    kind = action.WhichOneof("orchestratorActionType")
+    if kind == "terminateOrchestration":
+        return "terminate %s%s" % (action.terminateOrchestration.instanceId,
+                                   " and below" * action.terminateOrchestration.recurse)
+    if kind == "createSubOrchestration":
+        return "child %s" % action.createSubOrchestration.instanceId
+    if kind == "completeOrchestration":
+        return "end with %d" % action.completeOrchestration.orchestrationStatus
+    return kind
+
+
 class Chaos:
     def __init__(self, t, s, seed, agents, kills):
         self.t, self.s = t, s
@@ -124,7 +136,7 @@ class Chaos:
             elif how < 0.15 and w.tokens:
                 w.done(item, requires_history=True)
             else:
-                self.log.append(("answer", item.id, [a.WhichOneof("orchestratorActionType") for a in acts]))
+                self.log.append(("answer", item.id, [brief(a) for a in acts]))
                 w.done(item, *acts)
             if r.random() < 0.1:
                 self.stale.append((w, item))
@@ -210,7 +222,7 @@ def chaos(t, seeds, steps, agents, kills=0):
             item = getattr(e, "item", None)
             if item is not None:
                 about = [l for l in x.log if item.id in repr(l)]
-                e.add_note("bad item %r; about it: %s" % (item, about[-12:]))
+                e.add_note("bad item %r; about it: %s" % (item, about[-14:]))
             raise
 
 

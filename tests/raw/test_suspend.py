@@ -509,6 +509,51 @@ def test_first_turn_lost_after_the_terminate(t):
         other.close()
 
 
+# checklist: 152
+def test_first_turn_lost_after_the_terminate_of_any_execution(t):
+    """By a client or another's action; of a new, a continued, a replaced execution; with events."""
+    c = t.client()
+    w = t.worker()
+    for by in ("client", "action"):
+        for life in ("new", "continued", "replaced"):
+            for how in ("abandon", "cancel", "requires history"):
+                what = "%s-%s-%s" % (by, life, how)
+                killer = c.start("o", "killer-" + what)
+                k = w.turn(id=killer)
+                id = c.start("o", what)
+                i = w.turn(id=id)
+                if life == "continued":
+                    w.done(i, act.again())
+                    i = w.turn(id=id)
+                elif life == "replaced":
+                    c.start("o", id, replaceable=[PENDING, TERMINATED])
+                    i = w.turn(id=id)
+                c.event(id, "e")
+                if by == "client":
+                    c.terminate(id, "end")
+                w.done(k, *([act.terminate(1, id, "end")] if by == "action" else []), act.complete())
+                c.wait(killer)
+                c.event(id, "e")
+                if how == "abandon":
+                    w.abandon(i)
+                elif how == "cancel":
+                    w.cancel()
+                    w.open()
+                else:
+                    w.done(i, requires_history=True)
+                deadline = time.monotonic() + 15
+                while c.status(id) != "TERMINATED":
+                    assert time.monotonic() < deadline, what
+                    try:
+                        j = w.turn(timeout=0.3, id=id)
+                    except AssertionError as e:
+                        assert str(e).startswith("no "), (what, e)
+                        continue
+                    w.done(j, *([act.terminated(result="end")] if "executionTerminated" in kinds(j.new) else []))
+                assert c.get(id).output.value == "end", what
+                assert kinds(check_legal(c.history(id), True))[:2] == ["orchestratorStarted", "executionStarted"]
+
+
 # checklist: 45
 def test_requires_history_after_the_terminate(t):
     """The first turn is asked for again: the same events, or nothing more to do; never half of it."""
