@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 
+LONG = ["events", "continue", "children", "waits", "restart"]  # these begin first
 HERE = os.path.dirname(os.path.abspath(__file__))
 LOCK = threading.Lock()
 
@@ -41,6 +42,11 @@ def one(path, args):
     return status == 0
 
 
+def order(path):
+    name = os.path.basename(path)[len("test_"):-len(".py")]
+    return (LONG.index(name) if name in LONG else len(LONG), name)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("-j", type=int, default=int(os.environ.get("PERDURE_SDK_JOBS", "4")))
@@ -48,7 +54,7 @@ def main():
     parser.add_argument("modules", nargs="*")
     args = parser.parse_args()
     paths = [os.path.join(HERE, m if m.endswith(".py") else "test_%s.py" % m) for m in args.modules]
-    paths = paths or sorted(glob.glob(os.path.join(HERE, "test_*.py")))
+    paths = paths or sorted(glob.glob(os.path.join(HERE, "test_*.py")), key=order)
     with concurrent.futures.ThreadPoolExecutor(args.j) as pool:
         results = list(pool.map(lambda p: one(p, args), paths))
     return 0 if all(results) else 1

@@ -79,16 +79,16 @@ def test_names_in_any_case_and_language(hub):
 def test_thousands_in_order(hub):
     """checklist: 75"""
     hub.new_worker([collects])
-    id = hub.start(collects, input=2000)
-    for n in range(2000):
+    id = hub.start(collects, input=1000)
+    for n in range(1000):
         hub.client.raise_orchestration_event(id, "e", data=n)
-    assert hub.finish(id, 60).get_output() == list(range(2000))
+    assert hub.finish(id, 60).get_output() == list(range(1000))
 
 
 @pytest.mark.parametrize("timer", [False, True], ids=["plain", "with-timer"])
 def test_none_lost_in_continue_as_new(hub, timer):
     """checklist: 78; reports: BL-031, BL-120"""
-    total, senders = 1000, 10
+    total, senders = 400, 10
 
     def counts(ctx, seen):
         if timer:
@@ -117,7 +117,7 @@ def test_none_lost_in_continue_as_new(hub, timer):
     for t in threads:
         t.join()
     assert hub.finish(id, 120).get_output() == {str(s): total // senders - 1 for s in range(senders)}
-    assert len(hub.history(id)) < 1100
+    assert len(hub.history(id)) < total + 100
 
 
 def test_carried_over_before_later_ones(hub):
