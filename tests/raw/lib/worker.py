@@ -160,6 +160,7 @@ class Worker:
                 check_turn(item.req)
             except AssertionError as e:
                 e.item = item
+                e.add_note("the item: %r" % item)
                 raise
         assert 0 < len(item.token.encode()) <= 256, repr(item.token)
         return item
