@@ -124,6 +124,19 @@ void tokenless_settled(struct engine *e, uint64_t key, uint64_t execution, uint6
     }
 }
 
+/* What has been dispatched since stays. */
+static void forget_lost(struct engine *e, struct tokenless *t)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < t->count; i++)
+        if (!t->out[i].lost)
+            t->out[kept++] = t->out[i];
+    t->count = kept;
+    list_remove(&t->old);
+    if (kept == 0 && !t->hold_until)
+        drop(e, t);
+}
+
 void tokenless_expire(struct engine *e)
 {
     for (struct list_node *n; (n = list_first(&e->tokenless_expiry));) {
@@ -143,7 +156,7 @@ void tokenless_expire(struct engine *e)
         struct tokenless *t = LIST_ENTRY(n, struct tokenless, old);
         if (t->drop_at > e->now)
             break;
-        drop(e, t); /* answers after this are a stated limit */
+        forget_lost(e, t); /* answers after this are a stated limit */
     }
 }
 
@@ -206,7 +219,7 @@ bool step_tokenless_answer(struct step *s, struct command *cmd, struct object *o
         bool settles = decide(t, w, o, cmd->connection);
         if (!settles && w && w->state == WORK_PAUSED)
             work_make_ready(e, w); /* this connection may have it again */
-        if (t && t->count == 0 && !t->hold_until)
+        if (t && t->count == 0) /* all have answered: nothing to wait for */
             drop(e, t);
         cmd->tokenless = settles ? 1 : 2;
     }
