@@ -17,9 +17,10 @@ def waiting(c, id, method="WaitForInstanceCompletion", timeout=None, payloads=Tr
     return c.future(method, pb.GetInstanceRequest(instanceId=id, getInputsAndOutputs=payloads), timeout)
 
 
-def settle(h):
-    """Everything sent before on this connection has been taken in by the server."""
-    h.call("Hello", b"")
+def settle(h, t, id="x"):
+    """Everything about the instance that was sent before on this connection has been taken in."""
+    s = h.call("GetInstance", pb.GetInstanceRequest(instanceId=id), hub=t.hub)
+    assert s.status == ("OK", "")
 
 
 # checklist: 26
@@ -114,7 +115,7 @@ def test_a_thousand_waiters(t):
     wait = pb.GetInstanceRequest(instanceId=id, getInputsAndOutputs=True)
     streams = [(h, h.start("WaitForInstanceCompletion", wait, hub=t.hub)) for h in conns for _ in range(1000)]
     for h in conns:
-        settle(h)
+        settle(h, t, id)
     assert s.threads() <= threads + 1, "a thread for each waiter?"
     before = s.cpu()
     time.sleep(2)
@@ -174,14 +175,14 @@ def test_waits_that_clients_give_up(t):
     c = t.client()
     id = c.start("o")
     h = t.h2()
-    settle(h)
+    settle(h, t, id)
     before = s.rss()
     wait = pb.GetInstanceRequest(instanceId=id)
     n = 10_000
     for i in range(n):
         h.start("WaitForInstanceCompletion", wait, hub=t.hub)
         if i % 1000 == 999:
-            settle(h)
+            settle(h, t, id)
     assert not h.goaways
     cost = (s.rss() - before) / n
     assert cost < 20_000, "%d bytes a waiter" % cost
@@ -213,21 +214,21 @@ def test_waiter_limits(t):
     wait = pb.GetInstanceRequest(instanceId=id)
     a, b = t.h2(), t.h2()
     first = [a.start("WaitForInstanceCompletion", wait, hub=t.hub) for _ in range(40)]
-    settle(a)
+    settle(a, t, id)
     s = a.call("WaitForInstanceCompletion", wait, hub=t.hub)
     assert s.status[0] == "RESOURCE_EXHAUSTED", s.status
     second = [b.start("WaitForInstanceStart", wait, hub=t.hub) for _ in range(20)]
-    settle(b)
+    settle(b, t, id)
     s = b.call("WaitForInstanceStart", wait, hub=t.hub)
     assert s.status[0] == "RESOURCE_EXHAUSTED", s.status
     # Another hub has its own count; a wait that is given up makes room.
     x = b.start("WaitForInstanceStart", wait, hub="another")
-    settle(b)
+    settle(b, t, id)
     assert not x.over
     b.rst(second[0])
-    settle(b)
+    settle(b, t, id)
     y = b.start("WaitForInstanceCompletion", wait, hub=t.hub)
-    settle(b)
+    settle(b, t, id)
     assert not y.over, y.status
     c.terminate(id)
     for h, streams in ((a, first), (b, second[1:] + [y])):

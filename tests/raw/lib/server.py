@@ -15,7 +15,7 @@ from .proto import ROOT
 READY = re.compile(
     r"^perdure ready pid=(\d+) grpc=(\S+) http=(\S+) store=(\S+) version=(\S+)$"
 )
-SANITIZER = re.compile(r"(ERROR: \w+Sanitizer|runtime error:|SUMMARY: \w+Sanitizer)")
+SANITIZER = re.compile(r"((ERROR|WARNING): \w+Sanitizer|runtime error:|SUMMARY: \w+Sanitizer)")
 
 
 def binary():
