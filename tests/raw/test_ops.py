@@ -206,3 +206,34 @@ def test_idle_workers_write_nothing(t):
         for _ in range(3):
             x.ping(10)
     assert files() == before
+
+
+def test_hangup_is_no_end(t):
+    import signal
+    s = t.own_server()
+    c, w = t.pair()
+    w.ready()
+    for _ in range(3):
+        s.signal(signal.SIGHUP)
+    c.start("o", "x")
+    w.done(w.turn(), act.complete(result="r"))
+    assert c.wait("x").output.value == "r" and not w.ended.is_set()
+
+
+def test_many_hubs(t):
+    """A thousand of them: each works, none costs much, all are there after a kill."""
+    s = t.own_server()
+    c = t.client()
+    before = s.rss()
+    hubs = ["hub-%d" % n for n in range(1000)]
+    for hub in hubs:
+        c.call("StartInstance", c.create("o", "x", input=hub), metadata=[("taskhub", hub)])
+    assert s.rss() - before < 40 << 20, s.rss() - before
+    s.restart()
+    c = t.client()
+    for hub in hubs[::50]:
+        r = c.call("GetInstance", pb.GetInstanceRequest(instanceId="x", getInputsAndOutputs=True),
+                   metadata=[("taskhub", hub)])
+        assert r.orchestrationState.input.value == hub
+    w = t.worker(hub="HUB-7")
+    assert w.turn().started.input.value == "hub-7"

@@ -867,3 +867,23 @@ def test_times_of_a_state_never_go_back(t):
     assert later()
     c.event(id, "e")
     assert not later()
+
+
+# checklist: 48
+# reports: BL-094
+def test_history_limit_in_bytes(t):
+    t.shared(history__max_bytes="1MiB")
+    id, c, w, i = t.started()
+    w.done(i)
+    for n in range(2):
+        c.event(id, "e", "x" * 400_000)
+        w.done(w.turn())
+    c.event(id, "e", "x" * 400_000)
+    i = w.turn()
+    expect_error(lambda: w.done(i, act.task(1, "no")), "RESOURCE_EXHAUSTED",
+                 "Orchestration '%s' would exceed maximum history size" % id)
+    s = c.wait(id, 10)
+    assert s.orchestrationStatus == FAILED and s.failureDetails.errorType == "HistoryLimitExceeded"
+    w.none(0.3)
+    # Terminate and purge do not depend on it.
+    assert c.purge(id).deletedInstanceCount == 1

@@ -235,3 +235,20 @@ def test_waiter_limits(t):
         for x in streams:
             h.pump(lambda: x.over, 10)
             assert x.status == ("OK", "")
+
+
+# checklist: 27
+def test_absurdly_long_deadlines(t):
+    """The longest grpc-timeout there is: a wait like any other, no overflow."""
+    c, w = t.pair()
+    id = c.start("o")
+    h = t.h2()
+    get = pb.GetInstanceRequest(instanceId=id)
+    streams = [h.start("WaitForInstanceCompletion", get, timeout=x, hub=t.hub)
+               for x in ("99999999H", "99999999M", "99999999S", "9000000H")]
+    settle(h, t, id)
+    h.pump(None, 0.5)
+    assert not any(s.over for s in streams)
+    w.done(w.turn(), act.complete(result="r"))
+    h.pump(lambda: all(s.over for s in streams), 10)
+    assert all(s.status == ("OK", "") for s in streams)
