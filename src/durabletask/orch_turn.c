@@ -195,7 +195,7 @@ enum err orch_turn_returned(struct step *s, struct object *o, struct error *err)
 {
     if ((o->row.flags & ORCH_TERMINATING) && o->row.history_rows == 0)
         return orch_force_terminate(s, o, err);
-    return OK;
+    return orch_offer(s, o, false, err);
 }
 
 bool orch_turn_is_stale(const struct object *o, usec_t now_wall, usec_t age_max)

@@ -142,7 +142,7 @@ struct object_kind {
     enum err (*turn_check)(struct step *s, struct object *o, bool recovered, struct error *err);
     /* False: the turn must wait (suspended); step_turn_ready() brings it back. */
     bool (*turn_may_go)(const struct object *o);
-    /* A turn came back unsettled and step_turn_notify() had been called. */
+    /* A turn came back unsettled and step_turn_notify() had been called: it stays back until step_turn_ready(). */
     enum err (*turn_returned)(struct step *s, struct object *o, struct error *err);
     /* Stores a new cut and time for a turn that is to go out token-less (spec 8.2). */
     enum err (*turn_recut)(struct step *s, struct object *o, struct error *err);
