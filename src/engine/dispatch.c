@@ -20,14 +20,32 @@
 
 /* ---- hubs and groups ---------------------------------------------------------------------------- */
 
+static bool hub_has_id(const struct hash_node *n, const void *key)
+{
+    return CONTAINER_OF(n, struct hub, by_id)->id == *(const uint32_t *)key;
+}
+
+static bool hub_has_name(const struct hash_node *n, const void *key)
+{
+    const struct hub *h = CONTAINER_OF(n, struct hub, by_name);
+    return bytes_eq(bytes_str(h->name), *(const struct bytes *)key);
+}
+
 struct hub *hub_by_id(struct engine *e, uint32_t id)
 {
-    LIST_FOR_EACH (&e->hubs, n) {
-        struct hub *h = LIST_ENTRY(n, struct hub, link);
-        if (h->id == id && id)
-            return h;
-    }
-    return NULL;
+    struct hash_node *n = hashmap_find(&e->hubs_by_id, hash_u64(id), hub_has_id, &id);
+    return n ? CONTAINER_OF(n, struct hub, by_id) : NULL;
+}
+
+void hub_set_id(struct engine *e, struct hub *h, uint32_t id)
+{
+    if (h->id == id)
+        return;
+    if (h->id)
+        hashmap_remove(&e->hubs_by_id, &h->by_id);
+    h->id = id;
+    if (id)
+        hashmap_insert(&e->hubs_by_id, &h->by_id, hash_u64(id));
 }
 
 bool group_less(const struct heap_node *a, const struct heap_node *b)
@@ -39,11 +57,10 @@ bool group_less(const struct heap_node *a, const struct heap_node *b)
 
 struct hub *hub_by_name(struct engine *e, struct bytes name, bool create)
 {
-    LIST_FOR_EACH (&e->hubs, n) {
-        struct hub *h = LIST_ENTRY(n, struct hub, link);
-        if (bytes_eq(bytes_str(h->name), name))
-            return h;
-    }
+    uint64_t hash = bytes_hash(name);
+    struct hash_node *found = hashmap_find(&e->hubs_by_name, hash, hub_has_name, &name);
+    if (found)
+        return CONTAINER_OF(found, struct hub, by_name);
     if (!create)
         return NULL;
     struct hub *h = calloc(1, sizeof(*h));
@@ -57,7 +74,27 @@ struct hub *hub_by_name(struct engine *e, struct bytes name, bool create)
     for (unsigned k = 1; k < WORK_KINDS; k++)
         heap_init(&h->runnable[k], group_less);
     list_push_back(&e->hubs, &h->link);
+    hashmap_insert(&e->hubs_by_name, &h->by_name, hash);
     return h;
+}
+
+static void hub_free(struct engine *e, struct hub *h)
+{
+    hub_set_id(e, h, 0);
+    hashmap_remove(&e->hubs_by_name, &h->by_name);
+    list_remove(&h->link);
+    if (list_is_linked(&h->active))
+        list_remove(&h->active);
+    for (unsigned k = 1; k < WORK_KINDS; k++)
+        heap_deinit(&h->runnable[k]);
+    free(h->name);
+    free(h);
+}
+
+void hub_forget_unused(struct engine *e, struct hub *h)
+{
+    if (!h->id && h->waiters == 0 && list_is_empty(&h->streams) && list_is_empty(&h->groups))
+        hub_free(e, h);
 }
 
 struct group_key {
@@ -125,7 +162,7 @@ void groups_forget_numbers(struct engine *e)
     HASHMAP_FOR_EACH (&e->groups, n)
         CONTAINER_OF(n, struct group, by_name)->number = 0;
     LIST_FOR_EACH (&e->hubs, n)
-        LIST_ENTRY(n, struct hub, link)->id = 0;
+        hub_set_id(e, LIST_ENTRY(n, struct hub, link), 0);
 }
 
 /* Puts the group where its oldest ready item belongs. Call before and after that item changes. */
@@ -135,10 +172,13 @@ static void group_unplace(struct group *g)
         heap_remove(&g->hub->runnable[g->kind], &g->runnable);
 }
 
-static void group_place(struct group *g)
+static void group_place(struct engine *e, struct group *g)
 {
-    if (!heap_has(&g->runnable) && !g->blocked && g->ready.count > 0 && g->stream_count > 0)
-        heap_push(&g->hub->runnable[g->kind], &g->runnable);
+    if (heap_has(&g->runnable) || g->blocked || g->ready.count == 0 || g->stream_count == 0)
+        return;
+    heap_push(&g->hub->runnable[g->kind], &g->runnable);
+    if (!list_is_linked(&g->hub->active))
+        list_push_back(&e->active_hubs, &g->hub->active);
 }
 
 /* ---- work records ---------------------------------------------------------------------------------- */
@@ -217,7 +257,7 @@ static void work_detach(struct engine *e, struct work *w)
     case WORK_READY:
         group_unplace(g);
         heap_remove(&g->ready, &w->ready);
-        group_place(g);
+        group_place(e, g);
         e->ready[w->kind]--;
         break;
     case WORK_PAUSED:
@@ -267,7 +307,7 @@ void work_make_ready(struct engine *e, struct work *w)
     e->ready[w->kind]++;
     group_unplace(g);
     heap_push(&g->ready, &w->ready);
-    group_place(g);
+    group_place(e, g);
 }
 
 /* Nobody may have it before `until` (USEC_NEVER: before something changes). */
@@ -286,18 +326,22 @@ void work_give_back(struct engine *e, struct work *w, usec_t hold_until)
 {
     turn_drop_chunks(&w->turn);
     w->hold_until = MAX(w->hold_until, hold_until);
-    work_make_ready(e, w);
-    if (w->notify_return)
-        engine_pend(e, &(struct unit){.type = UNIT_RETURNED, .key = w->object});
+    if (!w->notify_return) {
+        work_make_ready(e, w);
+        return;
+    }
+    work_detach(e, w); /* the kind decides first; step_turn_ready() brings it back */
+    w->notify_return = false;
+    engine_pend(e, &(struct unit){.type = UNIT_RETURNED, .key = w->object});
 }
 
 void group_unblock(struct engine *e, struct group *g, bool new_stream)
 {
     if (g->blocked) {
         g->blocked = false;
-        group_place(g);
+        group_place(e, g);
     } else if (new_stream) {
-        group_place(g);
+        group_place(e, g);
     }
     if (list_is_empty(&g->paused) || (!new_stream && g->paused_for_room == 0))
         return;
@@ -629,9 +673,12 @@ bool dispatch_run(struct engine *e)
     bool progress = true;
     while (progress && sent < DISPATCH_BUDGET) {
         progress = false;
-        LIST_FOR_EACH (&e->hubs, n) {
-            if (!hub_dispatch(e, LIST_ENTRY(n, struct hub, link)))
+        LIST_FOR_EACH (&e->active_hubs, n) {
+            if (!hub_dispatch(e, LIST_ENTRY(n, struct hub, active))) {
+                if (!store_is_failed(e->store))
+                    list_remove(n); /* nothing to hand out now; group_place() links it again */
                 continue;
+            }
             progress = true;
             if (++sent % 64 == 0) {
                 arena_reset(e->arena);
@@ -692,11 +739,10 @@ void dispatch_free(struct engine *e)
             free(g->version);
             free(g);
         }
-        for (unsigned k = 1; k < WORK_KINDS; k++)
-            heap_deinit(&hub->runnable[k]);
-        free(hub->name);
-        free(hub);
+        hub_free(e, hub);
     }
+    hashmap_deinit(&e->hubs_by_name);
+    hashmap_deinit(&e->hubs_by_id);
     hashmap_deinit(&e->groups);
     hashmap_deinit(&e->streams);
     heap_deinit(&e->work_timers);

@@ -39,6 +39,7 @@ struct engine *engine_new(const struct engine_options *opts)
     list_init(&e->dirty);
     list_init(&e->lru);
     list_init(&e->hubs);
+    list_init(&e->active_hubs);
     list_init(&e->stream_list);
     list_init(&e->refills);
     list_init(&e->tokenless_expiry);
@@ -439,7 +440,7 @@ static enum outcome batch_try(struct engine *e, bool careful, struct error *err)
 
 static void found_hub(void *arg, uint32_t id, struct bytes name)
 {
-    hub_by_name(arg, name, true)->id = id;
+    hub_set_id(arg, hub_by_name(arg, name, true), id);
 }
 
 /* After an undone batch: which hubs there are. Group numbers are looked up again when they are next used, but

@@ -15,8 +15,10 @@
 /* ---- hubs, groups --------------------------------------------------------------------------------- */
 
 struct hub {
-    struct list_node link; /* engine.hubs, in order of making */
-    uint32_t id;           /* 0: not in the store (yet) */
+    struct list_node link;   /* engine.hubs, in order of making */
+    struct list_node active; /* engine.active_hubs: it may have something to hand out */
+    struct hash_node by_name, by_id;
+    uint32_t id; /* 0: not in the store (yet), and not in engine.hubs_by_id */
     char *name;
     struct list streams, groups;
     struct heap runnable
@@ -187,7 +189,8 @@ struct engine {
     struct hashmap waiters, waiters_by_id;
 
     /* dispatch */
-    struct list hubs;
+    struct list hubs, active_hubs;
+    struct hashmap hubs_by_name, hubs_by_id;
     struct hashmap groups;
     struct hashmap works;
     struct hashmap streams;
@@ -229,6 +232,9 @@ void effects_perform(struct engine *e);
 /* dispatch.c */
 struct hub *hub_by_name(struct engine *e, struct bytes name, bool create);
 struct hub *hub_by_id(struct engine *e, uint32_t id);
+void hub_set_id(struct engine *e, struct hub *h, uint32_t id);
+/* Frees the record of a hub that is not in the store and that nobody waits on: clients may ask for any name. */
+void hub_forget_unused(struct engine *e, struct hub *h);
 struct group *group_get(struct engine *e, struct hub *hub, uint8_t kind, struct bytes name,
                         struct bytes version);
 void groups_forget_numbers(

@@ -5,6 +5,9 @@
  */
 #include "engine/internal.h"
 
+#include <stdlib.h>
+
+#include "base/assert.h"
 #include "base/log.h"
 
 #define SLICE 256
@@ -19,30 +22,67 @@ static void add_group(void *arg, const struct store_group *g)
 
 static void add_hub(void *arg, uint32_t id, struct bytes name)
 {
-    hub_by_name(arg, name, true)->id = id;
+    hub_set_id(arg, hub_by_name(arg, name, true), id);
+}
+
+/* The groups with a number, in its order: there may be many thousands. */
+struct numbered {
+    struct engine *e;
+    struct group **groups;
+    size_t count;
+};
+
+static int by_number(const void *a, const void *b)
+{
+    const struct group *const *x = a;
+    const struct group *const *y = b;
+    return ((*x)->number > (*y)->number) - ((*x)->number < (*y)->number);
+}
+
+static void numbered_init(struct numbered *all, struct engine *e)
+{
+    *all = (struct numbered){.e = e};
+    if (e->groups.count == 0)
+        return;
+    all->groups = calloc(e->groups.count, sizeof(struct group *));
+    ASSERT(all->groups);
+    HASHMAP_FOR_EACH (&e->groups, n) {
+        struct group *g = CONTAINER_OF(n, struct group, by_name);
+        if (g->number)
+            all->groups[all->count++] = g;
+    }
+    qsort(all->groups, all->count, sizeof(struct group *), by_number);
 }
 
 static void mark_group(void *arg, uint64_t number)
 {
-    struct engine *e = arg;
-    LIST_FOR_EACH (&e->hubs, h) {
-        LIST_FOR_EACH (&LIST_ENTRY(h, struct hub, link)->groups, n) {
-            struct group *g = LIST_ENTRY(n, struct group, link);
-            if (g->number != number)
-                continue;
-            g->more_in_store = true;
-            recovery_want(e, g);
-        }
+    const struct numbered *all = arg;
+    size_t lo = 0, hi = all->count;
+    while (lo < hi) {
+        size_t mid = (lo + hi) / 2;
+        if (all->groups[mid]->number < number)
+            lo = mid + 1;
+        else
+            hi = mid;
     }
+    if (lo == all->count || all->groups[lo]->number != number)
+        return;
+    all->groups[lo]->more_in_store = true;
+    recovery_want(all->e, all->groups[lo]);
 }
 
 /* At start, and again when the store was away: a commit that failed may have reached it all the same. */
 enum err recovery_start(struct engine *e, struct error *err)
 {
+    struct numbered all;
     enum err rc;
     if ((rc = store_hub_list(e->reader, add_hub, e, err)) ||
-        (rc = store_group_list(e->reader, add_group, e, err)) ||
-        (rc = store_task_groups(e->reader, mark_group, e, err)))
+        (rc = store_group_list(e->reader, add_group, e, err)))
+        return rc;
+    numbered_init(&all, e);
+    rc = store_task_groups(e->reader, mark_group, &all, err);
+    free(all.groups);
+    if (rc)
         return rc;
     e->rescan_turns = true;
     e->mail_waits = e->trash_waits = true;

@@ -43,7 +43,7 @@ enum err step_hub(struct step *s, struct bytes name, bool create, uint32_t *hub,
         if ((rc = store_hub_create(s->store, name, s->now, &id, err)))
             return rc;
     }
-    hub_by_name(s->e, name, true)->id = id;
+    hub_set_id(s->e, hub_by_name(s->e, name, true), id);
     *hub = id;
     return OK;
 }
@@ -252,8 +252,8 @@ enum err step_wait(struct step *s, struct command *cmd, uint32_t hub,
                    struct error *err)
 {
     struct engine *e = s->e;
-    struct hub *h = hub ? hub_by_id(e, hub) : hub_by_name(e, cmd->hub, true);
-    if (h->waiters >= e->settings->waiters_hub)
+    struct hub *h = hub ? hub_by_id(e, hub) : hub_by_name(e, cmd->hub, false);
+    if (h && h->waiters >= e->settings->waiters_hub)
         return error_set(err, ERR_LIMIT,
                          "task hub '%s' has %llu waits, the most that waiters.hub allows", h->name,
                          (unsigned long long)h->waiters);

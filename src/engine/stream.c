@@ -188,8 +188,10 @@ static void stream_free(struct engine *e, struct work_stream *st)
         /* A token-less worker's running turn may still answer on its next connection (spec 8.2). */
         work_give_back(e, w, st->opts.token_less && w->kind == WORK_TURN ? held : 0);
     }
+    struct hub *hub = st->hub;
     arena_free(st->arena);
     free(st);
+    hub_forget_unused(e, hub);
 }
 
 void work_stream_end(struct engine *e, uint64_t id)

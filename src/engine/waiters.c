@@ -46,8 +46,10 @@ static struct command *waiter_remove(struct engine *e, struct waiter *w)
     struct command *cmd = w->cmd;
     hashmap_remove(&e->waiters, &w->by_object);
     hashmap_remove(&e->waiters_by_id, &w->by_id);
-    w->hub->waiters--;
+    struct hub *hub = w->hub;
+    hub->waiters--;
     free(w);
+    hub_forget_unused(e, hub);
     cmd->waiting = false;
     return cmd;
 }

@@ -12,6 +12,8 @@
     4 /* a passive checkpoint begins at this part of wal.bytes: later ones copy a page once that changed often */
 #define LOG_WAIT USEC_PER_SEC /* longest wait for the log to restart, each time */
 #define PUBLISH_EVERY (50 * USEC_PER_MSEC)
+#define PUBLISH_SHARE                                                                              \
+    50 /* at most this part of the time goes into it: counts are rows for each hub */
 #define LOG_COMPLAINS_EVERY (60 * USEC_PER_SEC)
 
 struct executor {
@@ -31,7 +33,7 @@ struct executor {
     usec_t complained;
     void (*publish)(void *arg, struct engine *e);
     void *publish_arg;
-    usec_t published;
+    usec_t published, publish_pause;
     bool is_unpublished; /* something ran since */
     void (*batch_end)(void *arg);
     void *batch_end_arg;
@@ -120,7 +122,7 @@ static bool take_queue(struct executor *x, bool more, size_t *bytes)
     if (!x->head && !more && !x->is_stopping) {
         usec_t idle = engine_idle_time(x->engine);
         if (x->is_unpublished)
-            idle = MIN(idle, PUBLISH_EVERY);
+            idle = MIN(idle, x->publish_pause);
         if (idle > 0) {
             struct timespec until = after(x, idle);
             x->is_asleep = true;
@@ -146,11 +148,12 @@ static bool take_queue(struct executor *x, bool more, size_t *bytes)
 static void publish(struct executor *x)
 {
     usec_t now = clock_monotonic(x->clock);
-    x->is_unpublished = x->publish && now - x->published < PUBLISH_EVERY;
+    x->is_unpublished = x->publish && now - x->published < x->publish_pause;
     if (!x->publish || x->is_unpublished)
         return;
     x->publish(x->publish_arg, x->engine);
-    x->published = now;
+    x->published = clock_monotonic(x->clock);
+    x->publish_pause = MAX(PUBLISH_EVERY, (x->published - now) * PUBLISH_SHARE);
 }
 
 void executor_on_publish(struct executor *x, void (*fn)(void *arg, struct engine *e), void *arg)
