@@ -641,7 +641,7 @@ const char *world_past_events(struct world *w, const struct world_item *turn)
                  turn->item->orchestratorrequest->n_pastevents);
 }
 
-const char *world_history(struct world *w, const char *id)
+const OrchestratorRequest *world_events(struct world *w, const char *id)
 {
     struct strbuf frames = {0};
     struct dt_history *req = arena_new(w->arena, struct dt_history);
@@ -666,5 +666,11 @@ const char *world_history(struct world *w, const char *id)
     enum err rc =
         wire_unpack(&orchestrator_request__descriptor, w->arena, copy, &WIRE_LIMITS, &all, &err);
     ASSERT(rc == OK);
+    return all;
+}
+
+const char *world_history(struct world *w, const char *id)
+{
+    const OrchestratorRequest *all = world_events(w, id);
     return names(w, all->pastevents, all->n_pastevents);
 }

@@ -121,3 +121,5 @@ void world_abandon(struct world *w, const struct world_item *item);
 const char *world_new_events(struct world *w, const struct world_item *turn);
 const char *world_past_events(struct world *w, const struct world_item *turn);
 const char *world_history(struct world *w, const char *id);
+/* The stored history, as pastEvents. */
+const OrchestratorRequest *world_events(struct world *w, const char *id);
