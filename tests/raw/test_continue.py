@@ -63,7 +63,7 @@ def test_new_version(t):
 # reports: BL-027
 def test_nothing_old_reaches_the_new(t):
     id, c, w, i = t.started()
-    w.done(i, act.task(1, "a"), act.timer(2, after=0.5), act.child(3, "k", "kid"))
+    w.done(i, act.task(1, "a"), act.timer(2, after=4), act.child(3, "k", "kid"))
     a, k = w.task(), w.turn(id="kid")
     c.event(id, "consumed")
     i = w.turn(id=id)
@@ -77,7 +77,7 @@ def test_nothing_old_reaches_the_new(t):
                             "executionSuspended", "executionResumed"]
     w.done(i)
     w.done(k, act.complete(result="old"))
-    w.none(1.0)
+    w.none(5)
     c.event(id)
     w.done(w.turn(id=id), act.complete())
     check_legal(c.history(id), True)

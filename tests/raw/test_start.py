@@ -107,7 +107,7 @@ def test_pending_until_the_first_turn_commits(t):
 # reports: BL-046
 def test_scheduled_start(t):
     c, w = t.pair()
-    at = ts(time.time() + 2)
+    at = ts(time.time() + 3)
     id = c.start("o", at=at)
     state = c.get(id)
     assert state.orchestrationStatus == PENDING and nanos(state.scheduledStartTimestamp) == nanos(at)
@@ -226,7 +226,7 @@ def test_reuse_policy_table(t):
 def test_replacing_a_running_instance(t):
     """Its turn, activities, timers, events go; nothing of it reaches the new execution."""
     id, c, w, i = t.started(id="x")
-    w.done(i, act.task(1, "a"), act.task(2, "queued"), act.timer(3, after=1.0))
+    w.done(i, act.task(1, "a"), act.task(2, "queued"), act.timer(3, after=4))
     a = w.task(id=id)
     c.event(id, "old", "o")
     stale = w.turn(id=id)
@@ -241,7 +241,7 @@ def test_replacing_a_running_instance(t):
     assert c.status(id) == "PENDING"
     w.done(new)
     assert c.status(id) == "RUNNING"
-    w.none(1.5, "turn")  # the old timer is due by now
+    w.none(5, "turn")  # the old timer is due by now
     c.event(id, "fresh")
     i = w.turn(id=id)
     assert kinds(i.new) == ["orchestratorStarted", "eventRaised"]

@@ -207,7 +207,7 @@ def test_terminate_the_never_run(t):
 # checklist: 84
 # reports: BL-175
 def test_terminate_without_a_worker(t):
-    t.shared(terminate__grace="1s")
+    t.shared(terminate__grace="3s")
     c, w = t.pair()
     id = c.start("o")
     i = w.turn()

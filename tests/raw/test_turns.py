@@ -452,7 +452,7 @@ def test_kill_between_commit_and_answer(t):
 # checklist: 51
 def test_results_for_an_older_execution(t):
     id, c, w, i = t.started()
-    w.done(i, act.task(1, "a"), act.child(2, "kid", "kid"), act.timer(3, after=0.8))
+    w.done(i, act.task(1, "a"), act.child(2, "kid", "kid"), act.timer(3, after=4))
     a, k = w.task(), w.turn(id="kid")
     c.event(id)
     w.done(w.turn(id=id), act.again(), act.task(4, "b"))
@@ -463,7 +463,7 @@ def test_results_for_an_older_execution(t):
     w.result(a, "old a")
     w.result(b, "old b")
     w.done(k, act.complete(result="old kid"))
-    w.none(1.2)
+    w.none(5)
     w.result(cc, "new c")
     i = w.turn(id=id)
     assert kinds(i.events) == ["orchestratorStarted", "executionStarted", "taskScheduled",
