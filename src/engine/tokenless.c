@@ -219,7 +219,7 @@ bool step_tokenless_answer(struct step *s, struct command *cmd, struct object *o
         bool settles = decide(t, w, o, cmd->connection);
         if (!settles && w && w->state == WORK_PAUSED)
             work_make_ready(e, w); /* this connection may have it again */
-        if (t && t->count == 0) /* all have answered: nothing to wait for */
+        if (t && t->count == 0)    /* all have answered: nothing to wait for */
             drop(e, t);
         cmd->tokenless = settles ? 1 : 2;
     }

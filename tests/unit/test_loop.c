@@ -410,7 +410,7 @@ static void test_explicit_addresses(void **state UNUSED)
 static void test_unix_socket(void **state UNUSED)
 {
     struct meeting m = {.loop = make_loop()};
-    char dir[] = "/tmp/perdure-loop-XXXXXX", path[64], address[80];
+    char dir[] = "/tmp/pd-loop-XXXXXX", path[64], address[80];
     struct stat st;
     struct loop_listener *second;
     struct error err;
