@@ -557,7 +557,8 @@ static void store_lost(struct engine *e, const struct error *cause)
     log_error(LOG_ERROR, "engine: the store refused a batch", &logged);
     e->stats.commits_failed++;
     e->is_healthy = false;
-    e->retry_at = e->now;
+    /* At once the first time. A store that opens and then refuses the next batch too (a full disk) is not asked in a loop. */
+    e->retry_at = e->failed_in_row++ ? usec_add(e->now, REOPEN_PAUSE) : e->now;
 }
 
 static void store_try_again(struct engine *e)
@@ -594,6 +595,7 @@ static void run_batch(struct engine *e)
     if (out == BATCH_AGAIN)
         out = batch_try(e, true, &err);
     if (out == BATCH_OK) {
+        e->failed_in_row = 0;
         batch_done(e);
         return;
     }

@@ -166,10 +166,11 @@ struct engine {
     uint64_t *touched; /* keys of objects that were written, for their waiters */
     size_t touched_count, touched_cap;
     bool is_healthy;
-    bool is_reading;  /* a transaction is open for what follows a batch */
-    usec_t retry_at;  /* monotonic */
-    usec_t wall, now; /* of this run: wall, monotonic */
-    usec_t started;   /* monotonic */
+    bool is_reading;        /* a transaction is open for what follows a batch */
+    usec_t retry_at;        /* monotonic */
+    uint32_t failed_in_row; /* batches, since the last one that was committed */
+    usec_t wall, now;       /* of this run: wall, monotonic */
+    usec_t started;         /* monotonic */
 
     /* object cache */
     struct hashmap by_key, by_id;

@@ -214,6 +214,27 @@ static void a_refused_commit_that_is_there_after_all_is_handed_out(void **state)
     }
 }
 
+/* A full disk lets the store be opened again, and then refuses the next batch: no spinning, and all is there when it has room. */
+static void a_full_disk_is_not_asked_in_a_loop(void **state)
+{
+    struct world *w = faulty_world();
+    struct world_stream *st = world_stream(w, 1, 1);
+    struct engine_stats before, after;
+    (void)state;
+    assert_ok(world_start(w, "i", "P", NULL));
+    assert_ok(world_complete(w, world_turn(st), act_timer(w, 1, w->wall + SECOND), NULL));
+    engine_stats(w->e, &before);
+    fault_vfs_fail(FAULT_GROW, 1, SQLITE_FULL, true);
+    for (int i = 0; i < 100; i++)
+        world_advance(w, 50 * USEC_PER_MSEC);
+    engine_stats(w->e, &after);
+    assert_in_range(after.commits_failed - before.commits_failed, 1, 30);
+    the_store_heals(w);
+    world_advance(w, SECOND);
+    assert_string_equal(world_new_events(w, world_turn(st)), "OrchestratorStarted TimerFired(1)");
+    world_free(w);
+}
+
 /* Token-less workers do not repeat a refused completion either. */
 static void refused_completions_without_tokens_come_again(void **state)
 {
@@ -375,6 +396,7 @@ int main(void)
         cmocka_unit_test(the_item_of_a_failed_completion_comes_again),
         cmocka_unit_test(a_failing_store_refuses_all_and_recovers_by_itself),
         cmocka_unit_test(a_refused_commit_that_is_there_after_all_is_handed_out),
+        cmocka_unit_test(a_full_disk_is_not_asked_in_a_loop),
         cmocka_unit_test(refused_completions_without_tokens_come_again),
         cmocka_unit_test(a_wait_that_ends_while_the_store_is_away_tells_no_lies),
         cmocka_unit_test(any_single_failure_leaves_nothing_half_applied),
