@@ -13,6 +13,7 @@ Prints the required numbers that nothing names (exit status 1), those that are o
 and the reports that are to be named by now and are not (exit status 1). --list: who names what.
 """
 
+import os
 import re
 import sys
 from pathlib import Path
@@ -63,7 +64,7 @@ def scan(folders):
         for path in sorted((ROOT / folder).rglob("*")):
             if path.suffix not in SOURCES or not path.is_file() or "node_modules" in path.parts:
                 continue
-            name = str(path.relative_to(ROOT))
+            name = os.path.relpath(path, ROOT)
             for line_number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
                 # The marker may also follow the end of a sentence.
                 line = re.sub(r"\.\s+(?=(checklist|checklist-partial|reports):)", "; ", line)

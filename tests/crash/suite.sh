@@ -10,4 +10,5 @@ mkdir -p build-sdk
 PERDURE_CRASH_GO=$PERDURE_ROOT/build-sdk/go-crash
 export PERDURE_CRASH_GO
 (cd tests/sdk/go && "$GO" build -o "$PERDURE_CRASH_GO" ./crash)
+"$PYTHON" -B tests/crash/self_test.py
 exec "$PYTHON" -B tests/crash/crash.py "$@"

@@ -329,7 +329,9 @@ var tests = []struct {
 	body func()
 }{
 	// checklist: 139, 62, 24
-	{"start.hello", func() { gives(start("echoes", map[string]any{"a": []any{1, "ü"}}), map[string]any{"a": []any{1, "ü"}}) }},
+	{"start.hello", func() {
+		gives(start("echoes", map[string]any{"a": []any{1, "ü"}}), map[string]any{"a": []any{1, "ü"}})
+	}},
 	// checklist: 14
 	{"start.at", func() {
 		at := time.Now().Add(1500 * time.Millisecond)
