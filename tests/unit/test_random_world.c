@@ -510,6 +510,10 @@ static void run_seed(uint64_t seed)
         s.w->settings.ready_group = 1 + draw(&s, 6);
         s.w->settings.turn_events = 1 + draw(&s, 10);
     }
+    if (seed % 3 == 0) {
+        s.w->settings.turn_timeout = (5 + draw(&s, 30)) * SECOND;
+        s.w->settings.activity_timeout = (5 + draw(&s, 30)) * SECOND;
+    }
     for (int i = 0; i < OPERATIONS; i++)
         operate(&s);
     heal(&s);
