@@ -106,6 +106,7 @@ def test_hub_auto_create_off(t):
 
 # checklist: 6
 def test_deadlines_end_at_the_server(t):
+    t.own_server(store="memory")  # no disk that others keep busy
     c = t.client()
     id = c.start("o")
     h = t.h2()

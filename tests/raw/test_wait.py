@@ -69,6 +69,7 @@ if NIGHTLY:
 
 # checklist: 28
 def test_wait_past_its_deadline(t):
+    t.own_server(store="memory")  # no disk that others keep busy
     c, w = t.pair()
     id = c.start("o")
     get = pb.GetInstanceRequest(instanceId=id)
