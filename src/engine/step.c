@@ -163,7 +163,7 @@ enum err step_task_end(struct step *s, uint32_t group, uint64_t key, bool *exist
 bool step_breaks(struct step *s, struct command *cmd, enum work_kind kind, uint64_t key,
                  uint64_t breaks_max)
 {
-    struct work *w = work_find(s->e, kind, key);
+    struct work *w = work_find(s->e, (uint8_t)kind, key);
     if (!w)
         return true;
     if (!cmd->break_counted)
