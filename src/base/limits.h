@@ -41,6 +41,7 @@
     S(overload_commit_time,   "overload.commit_time",   TIME,  2000000,   0,    3600000000, "a commit running longer refuses new work; off = never (8.6)") \
     S(overload_queued_bytes,  "overload.queued_bytes",  BYTES, MIB(128),  1024, MIB(16384), "requests waiting in memory beyond which new work is refused (8.6)") \
     S(connections_max,        "connections.max",        COUNT, 20000,     1,    1000000,   "connections in total")                             \
+    S(connections_address,    "connections.address",    COUNT, 12000,     1,    1000000,   "connections of one address; Unix sockets are one")              \
     S(streams_connection,     "streams.connection",     COUNT, 20000,     1,    1000000,   "open calls a connection")                          \
     S(keepalive_idle,         "keepalive.idle",         TIME,  30000000,  1000, 86400000000, "a silent connection is pinged after this (2)")   \
     S(keepalive_timeout,      "keepalive.timeout",      TIME,  20000000,  1000, 86400000000, "and closed this much later (2)")                 \

@@ -6,6 +6,7 @@
 
 #include "base/assert.h"
 #include "base/log.h"
+#include "server/peers.h"
 
 struct front_loop {
     struct grpc_front *front;
@@ -19,6 +20,7 @@ struct grpc_front {
     struct grpc_front_options opts;
     struct front_loop *loops;
     size_t next_loop;
+    struct peers *peers;
     struct loop_listener **listeners;
     size_t listener_count;
     struct loop_task stop_task;
@@ -31,6 +33,7 @@ struct grpc_front {
 struct grpc_conn {
     struct front_loop *fl;
     struct rpc_conn *rpc;
+    struct peer *peer;
     struct loop_stream *stream;
     struct loop_timer *timer;
     usec_t armed;
@@ -133,13 +136,15 @@ static void on_closed(struct loop_stream *s UNUSED, void *arg)
         opts->closed(opts->arg, c->fl->loop, c->rpc);
     rpc_conn_free(c->rpc);
     loop_timer_free(c->timer);
+    peers_leave(c->fl->front->peers, c->peer);
     atomic_fetch_sub(&c->fl->front->count, 1);
     c->gone = true;
     if (!atomic_load(&c->wake_posted))
         free(c);
 }
 
-static void open_conn(struct front_loop *fl, int fd, struct bytes peer)
+/* A socket that was counted: `peer` is its place among those of its address. */
+static void open_conn(struct front_loop *fl, int fd, struct bytes name, struct peer *peer)
 {
     static const struct loop_stream_ops OPS = {on_received, on_produce, on_closed};
     struct grpc_conn *c = calloc(1, sizeof(*c));
@@ -149,11 +154,12 @@ static void open_conn(struct front_loop *fl, int fd, struct bytes peer)
 
     ASSERT(c);
     c->fl = fl;
+    c->peer = peer;
     c->armed = USEC_NEVER;
     c->wake_task.fn = on_wake_task;
     c->timer = loop_timer_new(fl->loop, on_timer, c);
     c->stream = loop_stream_new(fl->loop, fd, &OPS, c);
-    c->rpc = rpc_conn_new_server(opts->server, id, peer, &ev, loop_now(fl->loop));
+    c->rpc = rpc_conn_new_server(opts->server, id, name, &ev, loop_now(fl->loop));
     list_push_back(&fl->conns, &c->node);
     if (opts->opened)
         opts->opened(opts->arg, fl->loop, c->rpc);
@@ -167,29 +173,31 @@ struct handover {
     struct loop_task task;
     struct front_loop *fl;
     int fd;
-    size_t peer_len;
-    char peer[];
+    struct peer *peer;
+    size_t name_len;
+    char name[];
 };
 
 static void on_handover(struct loop_task *task)
 {
     struct handover *h = CONTAINER_OF(task, struct handover, task);
 
-    open_conn(h->fl, h->fd, bytes_of(h->peer, h->peer_len));
+    open_conn(h->fl, h->fd, bytes_of(h->name, h->name_len), h->peer);
     free(h);
 }
 
-static void hand_over(struct front_loop *fl, int fd, struct bytes peer)
+static void hand_over(struct front_loop *fl, int fd, struct bytes name, struct peer *peer)
 {
-    struct handover *h = malloc(sizeof(*h) + peer.len);
+    struct handover *h = malloc(sizeof(*h) + name.len);
 
     ASSERT(h);
-    *h = (struct handover){.task.fn = on_handover, .fl = fl, .fd = fd, .peer_len = peer.len};
-    memcpy(h->peer, peer.ptr, peer.len);
+    *h = (struct handover){
+        .task.fn = on_handover, .fl = fl, .fd = fd, .peer = peer, .name_len = name.len};
+    memcpy(h->name, name.ptr, name.len);
     loop_post(fl->loop, &h->task);
 }
 
-static void refuse(struct grpc_front *f, int fd)
+static void refuse(struct grpc_front *f, int fd, struct bytes name, const char *limit)
 {
     usec_t now = loop_now(f->loops[0].loop);
 
@@ -198,24 +206,28 @@ static void refuse(struct grpc_front *f, int fd)
     if (f->refused_at != 0 && now - f->refused_at < 10 * USEC_PER_SEC)
         return;
     f->refused_at = now;
-    LOG(LOG_WARN, "rpc: connection refused",
-        LOG_UINT("connections.max", f->opts.settings->connections_max));
+    LOG(LOG_WARN, "rpc: connection refused", LOG_STR("limit", limit), LOG_BYTES("peer", name));
 }
 
-static void on_accept(void *arg, int fd, struct bytes peer)
+static void on_accept(void *arg, int fd, struct bytes name)
 {
     struct grpc_front *f = arg;
 
     if (atomic_fetch_add(&f->count, 1) >= f->opts.settings->connections_max) {
-        refuse(f, fd);
+        refuse(f, fd, name, "connections.max");
+        return;
+    }
+    struct peer *peer = peers_enter(f->peers, name, f->opts.settings->connections_address);
+    if (!peer) {
+        refuse(f, fd, name, "connections.address");
         return;
     }
     struct front_loop *fl = &f->loops[f->next_loop];
     f->next_loop = (f->next_loop + 1) % f->opts.loop_count;
     if (fl == &f->loops[0])
-        open_conn(fl, fd, peer);
+        open_conn(fl, fd, name, peer);
     else
-        hand_over(fl, fd, peer);
+        hand_over(fl, fd, name, peer);
 }
 
 enum err grpc_front_listen(struct grpc_front *f, struct bytes address, struct error *err)
@@ -290,6 +302,7 @@ struct grpc_front *grpc_front_new(const struct grpc_front_options *opts)
 
     ASSERT(f && opts->loop_count > 0);
     f->opts = *opts;
+    f->peers = peers_new();
     f->stop_task.fn = on_stop_task;
     f->loops = calloc(opts->loop_count, sizeof(*f->loops));
     ASSERT(f->loops);
@@ -313,6 +326,7 @@ void grpc_front_free(struct grpc_front *f)
             loop_stream_close(LIST_ENTRY(n, struct grpc_conn, node)->stream, false);
     for (size_t i = 0; i < f->opts.loop_count; i++)
         loop_reap(f->loops[i].loop);
+    peers_free(f->peers);
     free(f->listeners);
     free(f->loops);
     free(f);

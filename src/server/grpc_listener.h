@@ -17,7 +17,7 @@ struct grpc_front_options {
     struct loop *const *loops; /* copied; the first one accepts */
     size_t loop_count;
     struct rpc_server *server;
-    const struct settings *settings; /* connections.max */
+    const struct settings *settings; /* connections.max, connections.address */
     /* A connection has come, on its loop's thread: the place for rpc_conn_set_context(). May be NULL. */
     void (*opened)(void *arg, struct loop *loop, struct rpc_conn *conn);
     /* It goes, before its calls are closed; its context is still there. May be NULL. */

@@ -231,7 +231,7 @@ static void test_server_streaming_and_stopping(void **state UNUSED)
 static void test_unix_socket_and_scheme(void **state UNUSED)
 {
     struct served s;
-    char dir[] = "/tmp/perdure-grpc-XXXXXX", address[80];
+    char dir[] = "/tmp/pd-grpc-XXXXXX", address[80];
 
     assert_non_null(mkdtemp(dir));
     snprintf(address, sizeof(address), "unix:%s/s", dir);
@@ -326,6 +326,30 @@ static void test_too_many_connections_are_refused(void **state UNUSED)
     strbuf_deinit(&s.address);
 }
 
+static void test_one_address_has_its_own_limit(void **state UNUSED)
+{
+    struct served s;
+    struct error err;
+
+    serve_init(&s);
+    s.settings.connections_address = 2;
+    serve(&s, "127.0.0.1:0");
+    struct channel *a = connect_to(strbuf_bytes(&s.address)),
+                   *b = connect_to(strbuf_bytes(&s.address));
+    struct channel *c = connect_to(strbuf_bytes(&s.address));
+    check_echo(a, BYTES_LIT("x"));
+    check_echo(b, BYTES_LIT("x"));
+    assert_int_equal(channel_unary(c, "/t.T/Echo", NULL, 0, BYTES_NONE, 0, NULL, &err),
+                     ERR_UNAVAILABLE);
+    channel_free(a);
+    wait_until(&s, 1);
+    check_echo(c, BYTES_LIT("x"));
+    channel_free(b);
+    channel_free(c);
+    stop_serving(&s);
+    strbuf_deinit(&s.address);
+}
+
 /* ---- requests that wait for room on another thread ---------------------------------------------- */
 
 static void *send_big(void *arg)
@@ -366,6 +390,7 @@ int main(void)
         cmocka_unit_test(test_channel_comes_back_after_a_restart),
         cmocka_unit_test(test_drain_closes_idle_connections),
         cmocka_unit_test(test_too_many_connections_are_refused),
+        cmocka_unit_test(test_one_address_has_its_own_limit),
         cmocka_unit_test(test_big_requests_share_little_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
