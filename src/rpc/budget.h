@@ -2,11 +2,12 @@
  *
  * Room is claimed by the gRPC length prefix. Claims that do not fit wait, in order of arrival, and
  * nobody overtakes them. Thread-safe: connections of several threads share one budget.
- * Tests: tests/unit/test_rpc_budget.c
+ * Tests: tests/unit/test_rpc_text.c
  */
 #pragma once
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "base/bytes.h"
 #include "base/list.h"
@@ -23,8 +24,8 @@ struct budget {
 struct budget_claim {
     struct list_node node;
     uint64_t bytes;
-    enum claim_state state;  /* written under the lock */
-    void (*wake)(void *arg); /* may be NULL; runs under the lock, from any thread */
+    _Atomic(enum claim_state) state; /* written under the lock, looked at by its owner without */
+    void (*wake)(void *arg);         /* may be NULL; runs under the lock, from any thread */
     void *arg;
 };
 

@@ -1,6 +1,6 @@
 /* gzip.h - gRPC's gzip message compression, bounded.
  *
- * Tests: tests/unit/test_rpc_gzip.c
+ * Tests: tests/unit/test_rpc_text.c, tests/unit/test_rpc_conn.c
  */
 #pragma once
 

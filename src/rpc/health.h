@@ -2,7 +2,7 @@
  *
  * One status for the whole server (serving or not), asked for by the empty name or by the name of a
  * known service. health_set() may be called from any thread; the rest before the first connection.
- * Tests: tests/unit/test_rpc_health.c
+ * Tests: tests/unit/test_rpc_conn.c, tests/cli/test_http.py
  */
 #pragma once
 

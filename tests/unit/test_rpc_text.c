@@ -195,6 +195,21 @@ static void test_budget_leaving_the_queue_lets_others_pass(void **state UNUSED)
     budget_deinit(&b);
 }
 
+/* Bytes that are in memory already are counted without asking, and make the next ones wait. */
+static void test_budget_counts_what_is_here_already(void **state UNUSED)
+{
+    struct budget b;
+    struct budget_claim here = {0}, next = {0};
+
+    budget_init(&b, 100);
+    budget_force(&b, &here, 150);
+    assert_int_equal(budget_claim(&b, &next, 10), CLAIM_WAITING);
+    budget_release(&b, &here);
+    assert_int_equal(budget_state(&next), CLAIM_GRANTED);
+    budget_release(&b, &next);
+    budget_deinit(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -206,6 +221,7 @@ int main(void)
         cmocka_unit_test(test_gzip_bombs_and_rubbish),
         cmocka_unit_test(test_budget_grants_in_order),
         cmocka_unit_test(test_budget_leaving_the_queue_lets_others_pass),
+        cmocka_unit_test(test_budget_counts_what_is_here_already),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
