@@ -50,7 +50,7 @@ static int tasks_of(struct world_stream *st)
     return n;
 }
 
-/* checklist: 43, 144 */
+/* checklist: 43, 144; reports: BL-030 */
 static void a_repeat_of_what_is_open_is_dropped(void **state)
 {
     struct world *w = world_new(NULL);
@@ -101,7 +101,7 @@ static void a_repeat_of_what_is_open_is_dropped(void **state)
     world_free(w);
 }
 
-/* checklist: 150; reports: BL-077 */
+/* checklist: 150 */
 static void an_event_sent_again_every_turn_arrives_once(void **state)
 {
     struct world *w = world_new(NULL);

@@ -343,7 +343,7 @@ static void a_replaced_instance_leaves_nothing_behind(void **state)
     world_free(w);
 }
 
-/* checklist: 22, 93; reports: BL-060 */
+/* checklist: 22, 93 */
 static void purge_takes_only_what_is_over(void **state)
 {
     struct world *w = world_new_file(NULL);

@@ -170,7 +170,7 @@ static void a_new_version_is_matched_from_the_next_turn_on(void **state)
     world_free(w);
 }
 
-/* checklist: 132; reports: BL-036 */
+/* checklist: 132 */
 static void an_abandoned_item_goes_to_another_first(void **state)
 {
     struct world *w = world_new(NULL);
@@ -380,6 +380,52 @@ static void paused_items_wake_when_their_worker_has_room(void **state)
     world_free(w);
 }
 
+static void hub_seen(void *arg, struct bytes hub, uint8_t kind, uint64_t ready)
+{
+    unsigned *seen = arg;
+    (void)ready;
+    if (kind == WORK_TURN && bytes_eq(hub, BYTES_LIT("bogus")))
+        (*seen)++;
+}
+
+static unsigned times_kept(struct world *w)
+{
+    unsigned seen = 0;
+    engine_ready_each(w->e, hub_seen, &seen);
+    return seen;
+}
+
+/* Clients may ask for any name of a hub: what is not in the store is kept only while somebody waits on it. */
+static void a_hub_that_nobody_uses_is_forgotten(void **state)
+{
+    struct world *w = world_new(NULL);
+    (void)state;
+    w->hub = "bogus";
+    struct world_stream *a = world_stream(w, 1, 1), *b = world_stream(w, 1, 1);
+    struct world_answer *wait = world_wait(w, "x", 0, 77);
+    assert_false(wait->is_done);
+    assert_int_equal(times_kept(w), 1);
+    world_close(a);
+    engine_wait_expire(w->e, 77);
+    assert_int_equal(times_kept(w), 1);
+    world_close(b);
+    assert_int_equal(times_kept(w), 0);
+    wait = world_wait(w, "x", 0, 78);
+    assert_int_equal(times_kept(w), 1);
+    engine_wait_expire(w->e, 78);
+    assert_int_equal(times_kept(w), 0);
+
+    /* One that is in the store stays, and its waits are met by what comes later. */
+    a = world_stream(w, 1, 1);
+    wait = world_wait(w, "x", 0, 79);
+    assert_ok(world_start(w, "x", "P", NULL));
+    assert_ok(world_complete(w, world_turn(a), act_done(w, 1, COMPLETED, NULL), NULL));
+    assert_true(wait->is_done);
+    world_close(a);
+    assert_int_equal(times_kept(w), 1);
+    world_free(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -392,6 +438,7 @@ int main(void)
         cmocka_unit_test(backoff_grows_to_its_limit),
         cmocka_unit_test(endless_loops_do_not_starve_others),
         cmocka_unit_test(kinds_and_hubs_take_turns),
+        cmocka_unit_test(a_hub_that_nobody_uses_is_forgotten),
         cmocka_unit_test(an_instance_sticks_to_its_worker),
         cmocka_unit_test(a_stream_that_is_not_read_gets_no_more),
         cmocka_unit_test(an_idle_stream_is_pinged),

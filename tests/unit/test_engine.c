@@ -140,7 +140,7 @@ static void the_item_of_a_failed_completion_comes_again(void **state)
     world_free(w);
 }
 
-/* checklist: 138; reports: BL-048 */
+/* Everything is UNAVAILABLE while the store takes no commit; nothing is half-applied, and what was refused can be done afterwards. */
 static void a_failing_store_refuses_all_and_recovers_by_itself(void **state)
 {
     struct world *w = faulty_world();
@@ -280,7 +280,6 @@ static void refused_completions_without_tokens_come_again(void **state)
     world_free(w);
 }
 
-/* checklist: 28 */
 static void a_wait_that_ends_while_the_store_is_away_tells_no_lies(void **state)
 {
     struct world *w = faulty_world();

@@ -28,7 +28,7 @@ static int completed(struct world *w)
     return (int)world_sql(w, "SELECT count(*) FROM object WHERE status = 1");
 }
 
-/* checklist: 13, 138; reports: BL-030 */
+/* checklist: 13 */
 static void a_thousand_turns_and_tasks_come_back_in_order(void **state)
 {
     struct world *w = world_new_file(NULL);

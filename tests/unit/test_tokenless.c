@@ -117,7 +117,7 @@ static void after_a_timeout_another_connection_gets_it_or_it_waits(void **state)
     world_free(w);
 }
 
-/* checklist: 157; reports: BL-170 */
+/* checklist: 157 */
 static void what_was_out_before_a_restart_is_repeated_exactly(void **state)
 {
     struct world *w = world_new_file(NULL);
