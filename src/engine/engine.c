@@ -92,16 +92,12 @@ void engine_submit(struct engine *e, struct command *cmd)
     cmd->next = NULL;
     *e->tail = cmd;
     e->tail = &cmd->next;
+    e->queued_bytes += cmd->bytes;
 }
 
-struct store *engine_store(struct engine *e)
+size_t engine_queued_bytes(const struct engine *e)
 {
-    return e->store;
-}
-
-const struct settings *engine_settings(struct engine *e)
-{
-    return e->settings;
+    return e->queued_bytes;
 }
 
 bool engine_is_healthy(const struct engine *e)
@@ -189,6 +185,7 @@ static void collect_commands(struct engine *e)
     for (size_t n = 0; e->head && n < BATCH_COMMANDS; n++) {
         struct command *cmd = e->head;
         e->head = cmd->next;
+        e->queued_bytes -= cmd->bytes;
         if (!e->head)
             e->tail = &e->head;
         if (cmd->control) {

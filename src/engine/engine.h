@@ -34,6 +34,8 @@ void engine_free(struct engine *e);
 
 /* Takes the command; it comes back through its done(). */
 void engine_submit(struct engine *e, struct command *cmd);
+/* Bytes of the commands that no batch has taken yet. */
+size_t engine_queued_bytes(const struct engine *e);
 /* One batch. True: there is more to do at once. */
 bool engine_run(struct engine *e);
 /* How long it may sleep without new commands; at most 1 s (wall clocks step). */
@@ -47,8 +49,6 @@ void engine_drain_end(struct engine *e);
 struct token_keys *engine_tokens(struct engine *e);
 size_t engine_in_flight(const struct engine *e);
 bool engine_is_healthy(const struct engine *e); /* the store takes commits */
-struct store *engine_store(struct engine *e);
-const struct settings *engine_settings(struct engine *e);
 
 /* Deadline of a wait: answers as spec 3.4 says. Unknown ids are fine. Control commands' helpers. */
 void engine_wait_expire(struct engine *e, uint64_t wait_id);

@@ -155,6 +155,7 @@ struct engine {
 
     /* queue and batch */
     struct command *head, **tail;
+    size_t queued_bytes;
     struct unit_list pending; /* internal units for the next batch */
     struct unit_list units;   /* the batch now stepped */
     bool has_steps;           /* some of them need a transaction */
@@ -198,7 +199,6 @@ struct engine {
     struct list stream_list;
     struct heap work_timers; /* struct work by until */
     struct heap pings;
-    struct list_node *next_hub; /* rotation */
     uint64_t next_order, next_use;
     uint64_t ready[WORK_KINDS], flight[WORK_KINDS], paused;
     bool draining;

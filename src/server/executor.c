@@ -28,6 +28,7 @@ struct executor {
     struct command *head, **tail;
     bool is_asleep, is_stopping, is_stopped;
     _Atomic size_t in_flight, queued_bytes;
+    size_t taken_bytes; /* of queued_bytes: with the engine; its thread only */
     _Atomic bool is_healthy;
     _Atomic usec_t batch_begun; /* monotonic; 0: none */
     usec_t complained;
@@ -116,7 +117,7 @@ static void keep_log_bounded(struct executor *x)
 /* ---- the executor ------------------------------------------------------------------------------------------- */
 
 /* Moves the queue to the engine; waits for it when there is nothing to do. False: stop. */
-static bool take_queue(struct executor *x, bool more, size_t *bytes)
+static bool take_queue(struct executor *x, bool more)
 {
     pthread_mutex_lock(&x->lock);
     if (!x->head && !more && !x->is_stopping) {
@@ -135,10 +136,9 @@ static bool take_queue(struct executor *x, bool more, size_t *bytes)
     x->tail = &x->head;
     bool go_on = !x->is_stopping || all;
     pthread_mutex_unlock(&x->lock);
-    *bytes = 0;
     while (all) {
         struct command *next = all->next;
-        *bytes += all->bytes;
+        x->taken_bytes += all->bytes;
         engine_submit(x->engine, all);
         all = next;
     }
@@ -166,14 +166,15 @@ static void *executor_run(void *arg)
 {
     struct executor *x = arg;
     bool more = true;
-    size_t bytes;
-    while (take_queue(x, more, &bytes)) {
+    while (take_queue(x, more)) {
         atomic_store(&x->batch_begun, clock_monotonic(x->clock));
         more = engine_run(x->engine);
         if (x->batch_end)
             x->batch_end(x->batch_end_arg);
         atomic_store(&x->batch_begun, 0);
-        atomic_fetch_sub(&x->queued_bytes, bytes);
+        size_t left = engine_queued_bytes(x->engine); /* a batch does not take all there is */
+        atomic_fetch_sub(&x->queued_bytes, x->taken_bytes - left);
+        x->taken_bytes = left;
         atomic_store(&x->in_flight, engine_in_flight(x->engine));
         atomic_store(&x->is_healthy, engine_is_healthy(x->engine));
         keep_log_bounded(x);

@@ -1,4 +1,6 @@
 /* test_engine.c - batches: one commit, one command's failure, a store that fails and comes back. */
+#include <stdio.h>
+
 #include <sqlite3.h>
 
 #include "lib/fault_vfs.h"
@@ -387,6 +389,42 @@ static void a_tiny_cache_changes_nothing(void **state)
     }
 }
 
+/* What is decoded is bounded by bytes too: large custom statuses push older objects out. */
+static void a_cache_of_few_bytes_holds_few(void **state)
+{
+    struct world *w = world_new_file(NULL);
+    struct engine_stats stats;
+    char id[16];
+    (void)state;
+    w->settings.cache_bytes = 8192;
+    for (int i = 0; i < 100; i++) {
+        snprintf(id, sizeof(id), "%d", i);
+        assert_ok(world_start(w, id, "P", NULL));
+    }
+    engine_stats(w->e, &stats);
+    assert_true(stats.objects_cached < 50);
+    assert_true(stats.objects_cached_bytes <= 8192);
+    assert_state(w, "0", PENDING);
+    world_free(w);
+}
+
+/* Requests count as waiting in memory until a batch has taken them: overload is told by that. */
+static void queued_bytes_are_those_that_no_batch_took(void **state)
+{
+    struct world *w = world_new_file(NULL);
+    (void)state;
+    w->is_held = true;
+    w->cmd_bytes = 10;
+    for (int i = 0; i < 5000; i++)
+        (void)world_raise(w, "nobody", "e", NULL);
+    assert_int_equal(engine_queued_bytes(w->e), 50000);
+    assert_true(engine_run(w->e)); /* one batch */
+    assert_in_range(engine_queued_bytes(w->e), 1, 49990);
+    world_run(w);
+    assert_int_equal(engine_queued_bytes(w->e), 0);
+    world_free(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -400,6 +438,8 @@ int main(void)
         cmocka_unit_test(a_wait_that_ends_while_the_store_is_away_tells_no_lies),
         cmocka_unit_test(any_single_failure_leaves_nothing_half_applied),
         cmocka_unit_test(a_tiny_cache_changes_nothing),
+        cmocka_unit_test(a_cache_of_few_bytes_holds_few),
+        cmocka_unit_test(queued_bytes_are_those_that_no_batch_took),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
