@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "base/assert.h"
 #include "base/log.h"
 #include "engine/engine.h"
 #include "wire/failure.h"
@@ -180,6 +181,7 @@ static enum err store_chunk(struct step *s, struct command *cmd, const struct an
     struct chunks *all = w->turn.chunks;
     if (!all) {
         all = calloc(1, sizeof(*all));
+        ASSERT(all);
         all->last = &all->first;
         w->turn.chunks = all;
         w->turn.chunks_free = chunks_free;
@@ -191,6 +193,7 @@ static enum err store_chunk(struct step *s, struct command *cmd, const struct an
         return refuse_answer(s, cmd, a, true, reason, err);
     }
     struct chunk *c = calloc(1, sizeof(*c));
+    ASSERT(c);
     c->arena =
         cmd->arena; /* the command is not stepped again with effect: the index is known then */
     c->response = req;

@@ -206,9 +206,11 @@ static enum err probe(struct store *st, struct error *err)
 }
 
 /* The log is reset because a flush that failed may have lost pages that later flushes would not
- * write again: what was committed goes into the database and the log starts anew. */
-/* The old connection stays until the log has been restarted by the new one: while one of them is open, the log's index is, and
- * with it the knowledge that the frames of a commit that failed are none. A first opener would take them for committed. */
+ * write again: what was committed goes into the database and the log starts anew.
+ *
+ * The old connection stays until the new one has restarted the log: while one of them is open, the log's
+ * index is, and with it the knowledge that the frames of a commit that failed are none. A first opener
+ * would take them for committed. */
 enum err store_reopen(struct store *st, struct error *err)
 {
     struct conn *old = NULL;
