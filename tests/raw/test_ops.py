@@ -9,7 +9,7 @@ import time
 from lib import actions as act
 from lib.client import Client, channel, error_of, expect_error
 from lib.history import check_legal
-from lib.proto import COMPLETED, METHODS, kinds, pb
+from lib.proto import COMPLETED, FAILED, METHODS, kinds, pb
 from lib.runner import Skip, limit
 from lib.server import binary, eventually
 
@@ -237,3 +237,78 @@ def test_many_hubs(t):
         assert r.orchestrationState.input.value == hub
     w = t.worker(hub="HUB-7")
     assert w.turn().started.input.value == "hub-7"
+
+
+def levels(f):
+    return 1 + levels(f.innerFailure) if f.HasField("innerFailure") else 1
+
+
+def test_settings_are_honoured(t):
+    """Those that no other test here sets: what is set is what holds."""
+    s = t.own_server({"failure.levels": "3", "history.chunk_bytes": "1KiB", "worker.name_bytes": "8",
+                      "stream.unsent_bytes": "64KiB", "loop.threads": "7", "id.action_chars": "20"})
+    plain = len(os.listdir("/proc/%d/task" % t.own_server().pid))
+    assert len(os.listdir("/proc/%d/task" % s.pid)) == plain + 5, "two loops by default"
+    c = t.client(server=s)
+    w = t.worker(server=s, name="12345678")
+    w.ready()
+    assert t.worker(server=s, name="123456789").wait_end()[0] == "INVALID_ARGUMENT"
+    # Levels of failures, and chunks.
+    f = act.failure("L0")
+    for n in range(1, 10):
+        f = act.failure("L%d" % n, inner=f)
+    id = c.start("o", "long")
+    w.done(w.turn(), *[act.task(n, "a", "x" * 200) for n in range(40)])
+    for _ in range(40):
+        w.result(w.task())
+    i = w.turn(id=id)
+    while len(i.events) < 83:  # some results may come in a turn of their own
+        w.done(i)
+        i = w.turn(id=id)
+    w.done(i, act.complete(status=FAILED, failure=f))
+    assert levels(c.wait(id).failureDetails) == 3
+    chunks = c.chunks(id)
+    assert len(chunks) > 8 and max(x.ByteSize() for x in chunks) <= 1024, [x.ByteSize() for x in chunks]
+    # Ids in actions and look-ups.
+    expect_error(lambda: c.get("x" * 21), "INVALID_ARGUMENT",
+                 "Instance id length 21 exceeds the maximum length of 20")
+    assert c.get("x" * 20) is None
+    # A stream whose client does not read.
+    w.close()
+    for n in range(30):
+        c.start("o", "big%d" % n, input="x" * 30_000)
+    slow = t.h2(server=s, window=10, grant=False)
+    slow.start("GetWorkItems", pb.GetWorkItemsRequest(), hub=t.hub)
+
+    def in_flight():
+        for line in s.get("/metrics")[1].splitlines():
+            if line.startswith('perdure_work_in_flight{kind="orchestration"}'):
+                return int(line.rsplit(" ", 1)[1])
+        raise AssertionError("no perdure_work_in_flight")
+
+    eventually(lambda: in_flight() > 0, 10)
+    time.sleep(0.5)
+    assert 1 <= in_flight() <= 5, in_flight()
+
+
+@limit(60)
+def test_a_commit_that_takes_too_long(t):
+    """overload.commit_time: what adds work is refused while one runs for longer, and taken after it."""
+    t.own_server({"overload.commit_time": "1ms"})
+    c = t.client()
+    h = t.h2()
+    refused = 0
+    for _ in range(10):
+        sent = [h.start("StartInstance", c.create("o", None, input="x" * 2000), hub=t.hub) for _ in range(400)]
+        h.pump(lambda: all(x.over for x in sent), 30)
+        for x in sent:
+            code, text = x.status
+            if code == "OK":
+                continue
+            assert code == "RESOURCE_EXHAUSTED" and "overload.commit_time" in text, x.status
+            refused += 1
+        if refused:
+            break
+    assert refused, "a batch of hundreds takes more than a millisecond"
+    # When it is over, work is taken again.
+    eventually(lambda: h.call("StartInstance", c.create("o", None), hub=t.hub).status[0] == "OK", 10)
