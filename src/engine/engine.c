@@ -414,7 +414,11 @@ static enum outcome batch_commit(struct engine *e, struct error *err)
     bool wrote = store_has_writes(e->store);
     enum err rc = store_commit(e->store, err);
     usec_t took = clock_monotonic(e->clock) - begun;
-    e->stats.last_commit_time = took;
+    if (!rc && wrote) { /* a batch that only read is no commit */
+        e->stats.batches++;
+        e->stats.commands += e->units.count;
+        e->stats.last_commit_time = took;
+    }
     if (e->on_commit && (wrote || rc))
         e->on_commit(e->on_commit_arg, took, e->units.count, rc == OK);
     return rc ? BATCH_BROKEN : BATCH_OK;
@@ -502,10 +506,6 @@ static void wake(struct engine *e, uint64_t key)
 
 static void batch_done(struct engine *e)
 {
-    if (e->has_steps) {
-        e->stats.batches++;
-        e->stats.last_batch_commands = e->units.count;
-    }
     for (size_t i = 0; i < e->units.count; i++) {
         struct unit *u = &e->units.items[i];
         if (u->type == UNIT_COMMAND && u->status == OK && u->cmd->waiting)
@@ -520,7 +520,6 @@ static void batch_done(struct engine *e)
     for (size_t i = 0; i < e->units.count; i++)
         if (e->units.items[i].cmd)
             command_answer(e, &e->units.items[i]);
-    e->stats.commands += e->units.count;
     e->units.count = 0;
 }
 
