@@ -226,7 +226,19 @@ struct page {
     uint64_t to_row, next_row;
     size_t bytes_max;
     uint32_t events;
+    bool is_damaged;
 };
+
+/* Whole frames, as many as the row says: else the reader would get a shorter history and call it complete. */
+static bool is_whole(const struct store_history *h)
+{
+    struct wire_reader reader = wire_reader_of(h->frames);
+    struct wire_field f;
+    uint32_t count = 0;
+    while (wire_next(&reader, &f))
+        count++;
+    return !reader.is_bad && count == h->events;
+}
 
 static bool page_row(void *arg, const struct store_history *h)
 {
@@ -236,6 +248,9 @@ static bool page_row(void *arg, const struct store_history *h)
     bool fits = p->events == 0 || (p->events + h->events <= CHUNK_EVENTS_MAX &&
                                    p->out->len + h->frames.len <= p->bytes_max);
     if (!fits)
+        return false;
+    p->is_damaged = !is_whole(h);
+    if (p->is_damaged)
         return false;
     strbuf_append_bytes(p->out, h->frames);
     p->events += h->events;
@@ -280,6 +295,10 @@ enum err orch_history_page(struct step *s, struct command *cmd, struct error *er
         if ((rc = store_history_read(s->reader, page.execution, page.next_row, p.bytes_max,
                                      page_row, &p, err)))
             return rc;
+        if (p.is_damaged || (h->is_first && p.next_row == page.next_row))
+            return error_set(err, ERR_CORRUPT,
+                             "the history of instance '%.*s' is damaged in the store",
+                             BYTES_FMT(cmd->id));
         if (p.next_row == page.next_row)
             return error_set(
                 err, ERR_CONFLICT,

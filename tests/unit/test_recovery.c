@@ -293,6 +293,33 @@ static void an_event_behind_a_hundred_stale_rows_makes_a_turn(void **state)
     world_free(w);
 }
 
+/* Damaged rows of a history are an error of that call, never a shorter history that looks complete. */
+static void a_damaged_history_is_not_a_short_one(void **state)
+{
+    struct world *w = world_new_file(NULL);
+    struct world_stream *st = world_stream(w, 10, 0);
+    static const char *const DAMAGE[] = {
+        "UPDATE history SET frames = x'ffffffffff' RETURNING 1",
+        "UPDATE history SET frames = x'' RETURNING 1",
+        "DELETE FROM history RETURNING 1",
+    };
+    (void)state;
+    assert_ok(world_start(w, "i", "P", NULL));
+    assert_ok(world_complete(w, world_turn(st), NULL));
+    assert_string_equal(world_history(w, "i"), "OrchestratorStarted ExecutionStarted");
+    for (size_t i = 0; i < ARRAY_LEN(DAMAGE); i++) {
+        assert_int_equal(world_sql(w, "%s", DAMAGE[i]), 1);
+        struct dt_history *req = arena_new(w->arena, struct dt_history);
+        req->is_first = true;
+        struct world_answer *a = world_do(w, DT_HISTORY, "i", req);
+        assert_int_equal(a->status, ERR_CORRUPT);
+        assert_string_equal(a->msg, "the history of instance 'i' is damaged in the store");
+    }
+    assert_ok(world_start(w, "other", "P", NULL));
+    assert_ok(world_complete(w, world_turn(st), act_done(w, 1, COMPLETED, NULL), NULL));
+    world_free(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -304,6 +331,7 @@ int main(void)
         cmocka_unit_test(an_instance_is_read_while_its_inbox_goes),
         cmocka_unit_test(tokens_are_good_over_a_restart),
         cmocka_unit_test(an_event_behind_a_hundred_stale_rows_makes_a_turn),
+        cmocka_unit_test(a_damaged_history_is_not_a_short_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
