@@ -38,12 +38,11 @@ REQUIRED = numbers("1, 2, 4-8, 10-87, 89-91, 107, 125-134, 137-139, 141-154, 157
 PARTIAL = numbers("4, 18, 32, 90, 127, 160")
 
 # Of the public reports those about connections, restart, delivery, timers, histories and stores.
-REPORTS = numbers("""1-10, 12, 14, 18, 21, 22, 25-28, 30-32, 34, 37, 39, 40, 42, 43, 46-48, 51-55,
+REPORTS = numbers("""1-12, 14, 18, 21, 22, 25-28, 30-32, 34, 37, 39, 40, 42, 43, 46-48, 51-55,
                      65, 66, 69-74, 76, 77, 86-88, 90-92, 96, 97, 104, 105, 109, 110, 112, 113, 116, 120, 122,
                      124-129, 131, 173-176, 178, 179""")
 # What the others of these wait for.
 LATER = {
-    "a fault put into a running dispatcher": numbers("11"),
     "hours at a published rate": numbers("13, 119"),
     "PostgreSQL and several nodes": numbers("15, 17, 24, 64, 117, 118"),
     "items that are parked, and an operator who sees them": numbers("29"),

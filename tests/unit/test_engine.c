@@ -389,7 +389,46 @@ static void a_tiny_cache_changes_nothing(void **state)
     }
 }
 
-/* What is decoded is bounded by bytes too: large custom statuses push older objects out. */
+/* Work that is ready cannot be read: that is no silent end of the dispatcher. The server is not ready meanwhile, says so,
+ * and hands the work out when the store can be read again, after one failure as after many.
+ * reports: BL-011 */
+static void dispatch_survives_a_store_that_cannot_be_read(void **state)
+{
+    (void)state;
+    for (int is_lasting = 0; is_lasting <= 1; is_lasting++) {
+        struct world *w = faulty_world();
+        struct engine_stats stats;
+        int got = 0;
+        struct world_stream *st = world_stream(w, 1, 100);
+        for (int i = 0; i < 30; i++) {
+            struct world_item *it;
+            char id[16];
+            snprintf(id, sizeof(id), "%d", i);
+            assert_ok(world_start(w, id, "P", NULL));
+            while (!is_turn(it = world_next(st)))
+                ; /* an activity before it: nobody does those */
+            assert_ok(world_complete(w, it, act_task(w, 1, "T", NULL), NULL));
+        }
+        world_restart(w); /* nothing of it is in memory */
+        fault_vfs_fail(FAULT_LOCK, 1, SQLITE_IOERR_LOCK, is_lasting);
+        st = world_stream(w, 1, 100);
+        engine_stats(w->e, &stats);
+        assert_true(stats.commits_failed > 0);
+        assert_false(engine_is_healthy(w->e));
+        if (is_lasting) {
+            world_advance(w, 300 * USEC_PER_MSEC);
+            assert_false(engine_is_healthy(w->e));
+            assert_null(world_next(st));
+        }
+        the_store_heals(w);
+        while (world_next(st))
+            got++;
+        assert_int_equal(got, 30);
+        world_free(w);
+    }
+}
+
+/* What is decoded is bounded by bytes too. */
 static void a_cache_of_few_bytes_holds_few(void **state)
 {
     struct world *w = world_new_file(NULL);
@@ -438,6 +477,7 @@ int main(void)
         cmocka_unit_test(a_wait_that_ends_while_the_store_is_away_tells_no_lies),
         cmocka_unit_test(any_single_failure_leaves_nothing_half_applied),
         cmocka_unit_test(a_tiny_cache_changes_nothing),
+        cmocka_unit_test(dispatch_survives_a_store_that_cannot_be_read),
         cmocka_unit_test(a_cache_of_few_bytes_holds_few),
         cmocka_unit_test(queued_bytes_are_those_that_no_batch_took),
     };
