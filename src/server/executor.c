@@ -66,6 +66,7 @@ static struct timespec after(const struct executor *x, usec_t wait)
 static void *checkpoint_run(void *arg)
 {
     struct executor *x = arg;
+    usec_t quiet_until = 0;
     pthread_mutex_lock(&x->checkpoint_lock);
     while (!x->checkpoint_stops) {
         if (!x->checkpoint_wanted) {
@@ -75,8 +76,12 @@ static void *checkpoint_run(void *arg)
         x->checkpoint_wanted = false;
         pthread_mutex_unlock(&x->checkpoint_lock);
         struct error err = {0};
-        if (store_checkpoint(x->checkpointer, &err))
+        usec_t now = clock_monotonic(x->clock);
+        if (store_checkpoint(x->checkpointer, &err) && now >= quiet_until) {
+            /* On a full disk each batch asks for one: a line for each would fill it further. */
             log_error(LOG_WARN, "store: checkpoint failed", &err);
+            quiet_until = now + LOG_COMPLAINS_EVERY;
+        }
         pthread_mutex_lock(&x->checkpoint_lock);
     }
     pthread_mutex_unlock(&x->checkpoint_lock);
