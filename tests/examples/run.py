@@ -41,10 +41,10 @@ class Example:
         env = os.environ
         if self.language == "go":
             subprocess.run([env["GO"], "build", "-mod=readonly", "-o", self.work + "/order", "."],
-                           cwd=self.folder, check=True, timeout=3 * LIMIT)
+                           cwd=self.folder, check=True, timeout=10 * LIMIT)
         if self.language == "java":
             subprocess.run([env["JAVAC"], "-Xlint:all", "-Werror", "-cp", env["JAVA_CLASSPATH"], "-d", self.work,
-                            "src/main/java/Order.java"], cwd=self.folder, check=True, timeout=3 * LIMIT)
+                            "src/main/java/Order.java"], cwd=self.folder, check=True, timeout=10 * LIMIT)
 
     def command(self, seconds):
         env = os.environ

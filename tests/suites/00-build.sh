@@ -1,7 +1,7 @@
 #!/bin/sh
 # Builds what the other suites run: build/perdure as users have it, and the programs of
 # tests/interop and tests/bench.
-# timeout: 900
+# timeout: 1800
 set -u
 
 log=build-logs/build.out

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Style, layers, headers, lint: what can be told without running the product.
-# timeout: 300
+# timeout: 600
 set -u
 failed=0
 

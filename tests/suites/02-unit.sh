@@ -1,7 +1,7 @@
 #!/bin/sh
 # All cmocka programs and the kept inputs of the fuzzers, under the address and undefined-behaviour
 # sanitizers. Also builds the server that way, build-asan/perdure, for suites that send it bad bytes.
-# timeout: 900
+# timeout: 1800
 set -u
 
 failed=0

@@ -1,7 +1,7 @@
 #!/bin/sh
 # The tests of what has threads, under the thread sanitizer: those that include pthread.h, and those
 # of loop/ and engine/.
-# timeout: 600
+# timeout: 1200
 set -u
 
 names=$(git grep -l -E '#include (<pthread\.h>|"(loop|engine)/)' -- 'tests/unit/test_*.c' 'tests/store/test_*.c' |

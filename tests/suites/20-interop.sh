@@ -1,7 +1,7 @@
 #!/bin/sh
 # gRPC's official interop cases, both ways: Go's client against our server end, our client end against
 # Go's server. One line a case.
-# timeout: 600
+# timeout: 1200
 set -u
 
 tools/go-env.sh || exit 1

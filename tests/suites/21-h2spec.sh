@@ -1,7 +1,7 @@
 #!/bin/sh
 # h2spec against our server end: every case passes but those that tests/interop/h2spec/misses.txt
 # explains, and those must still miss (else the line has to go).
-# timeout: 600
+# timeout: 1200
 set -u
 
 tools/go-env.sh || exit 1

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Streams, filters, limits, tokens and workers without tokens, shown to a real server by hand-made
 # workers and clients: tests/raw. Prints PASS, FAIL or SKIP and a name, a line each.
-# timeout: 300
+# timeout: 600
 # parallel: yes
 exec "$(dirname "$0")/../raw/suite.sh" dispatch tokenless

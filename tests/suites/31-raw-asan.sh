@@ -1,7 +1,7 @@
 #!/bin/sh
 # The same tests by hand on the server under the address and undefined-behaviour sanitizers: bad bytes
 # first of all. Left out: what measures memory or speed.
-# timeout: 600
+# timeout: 1200
 export PERDURE_SANITIZED=1
 exec "$(dirname "$0")/../raw/suite.sh" --jobs 4 --skip rapid_reset --skip pings_every --skip many_workers \
     --skip without_a_deadline --skip a_child_that_takes_long --skip raw.start.large --skip many_buffered \

@@ -1,7 +1,7 @@
 #!/bin/sh
 # The command, and the server as an operator meets it: addresses, flags, signals, HTTP pages. On a
 # real server: tests/cli. Prints PASS, FAIL or SKIP and a name, a line each.
-# timeout: 300
+# timeout: 600
 set -eu
 
 root=$(cd "$(dirname "$0")/../.." && pwd)

@@ -1,7 +1,7 @@
 #!/bin/sh
 # The load generator in small, on a real server: tests/cli/test_load.py. The figures of a real load come
 # from running it by hand. Prints PASS, FAIL or SKIP and a name, a line each.
-# timeout: 200
+# timeout: 400
 set -eu
 
 root=$(cd "$(dirname "$0")/../.." && pwd)

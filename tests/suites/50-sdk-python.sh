@@ -1,6 +1,6 @@
 #!/bin/sh
 # The released Python SDK against a real server: tests/sdk/python.
-# timeout: 420
+# timeout: 840
 set -eu
 cd "$(dirname "$0")/../.."
 sh tools/python-env.sh

@@ -1,6 +1,6 @@
 #!/bin/sh
 # The released JavaScript SDK against a real server: tests/sdk/js.
-# timeout: 180
+# timeout: 360
 set -eu
 cd "$(dirname "$0")/../.."
 sh tools/node-env.sh

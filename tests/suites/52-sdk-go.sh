@@ -1,6 +1,6 @@
 #!/bin/sh
 # The released Go SDK against a real server: tests/sdk/go.
-# timeout: 240
+# timeout: 480
 # parallel: yes
 set -eu
 cd "$(dirname "$0")/../.."

@@ -1,6 +1,6 @@
 #!/bin/sh
 # The released Java SDK against a real server: tests/sdk/java.
-# timeout: 240
+# timeout: 480
 # parallel: yes
 set -eu
 cd "$(dirname "$0")/../.."

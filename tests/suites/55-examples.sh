@@ -1,7 +1,7 @@
 #!/bin/sh
 # The examples, each on a server of its own: its result, a kill -9 of the server in its midst, a kill of
 # the example itself. Prints PASS or FAIL and a name, a line each.
-# timeout: 300
+# timeout: 600
 set -eu
 
 root=$(cd "$(dirname "$0")/../.." && pwd)
