@@ -47,6 +47,7 @@ BANNED = {
 LINES_MAX = 1000
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
+TESTS = re.compile(r"\btests/[\w./-]+\.(?:c|h|py|sh)\b")
 CALL = re.compile(r"(?<![\w.>])([a-z_]\w*)\s*\(")
 
 
@@ -113,6 +114,14 @@ def check_line(name, line):
                 yield f"{call}(): {why}"
 
 
+def check_tests(text, exists):
+    """Yields (line, finding): a file under tests/ that a comment names is there."""
+    for i, line in enumerate(text.splitlines(), 1):
+        for path in TESTS.findall(line):
+            if not exists(path):
+                yield i, f"{path} is not there"
+
+
 def tracked(*patterns):
     out = subprocess.run(["git", "-C", str(ROOT), "ls-files", "-z", "--", *patterns],
                          check=True, capture_output=True, text=True).stdout
@@ -146,6 +155,8 @@ def self_test():
     for name, text, want in cases:
         found = [finding for _, finding in check_source(name, text, headers.__contains__)]
         assert any(want in finding for finding in found), (name, text, found)
+    found = list(check_tests("/* Tests: tests/unit/a.c, tests/b.py */\n", {"tests/b.py"}.__contains__))
+    assert found == [(1, "tests/unit/a.c is not there")], found
     for name, text in fine:
         found = list(check_source(name, text, headers.__contains__))
         assert not found, (name, text, found)
@@ -158,7 +169,9 @@ def main():
     findings = 0
     for name in tracked("src/*.c", "src/*.h"):
         text = (ROOT / name).read_text()
-        for line, finding in check_source(name, text, lambda t: (ROOT / "src" / t).exists()):
+        found = list(check_source(name, text, lambda t: (ROOT / "src" / t).exists()))
+        found += check_tests(text, lambda path: (ROOT / path).exists())
+        for line, finding in found:
             print(f"{name}:{line}: {finding}")
             findings += 1
     return 1 if findings else 0
