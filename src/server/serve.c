@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -61,7 +62,8 @@ struct server {
     size_t loop_count, running;
     struct grpc_front *front;
     struct http *http;
-    char *disk_path; /* of the store's file; NULL: memory */
+    char *disk_path;      /* of the store's file; NULL: memory */
+    struct stat files[2]; /* the store's file and its lock, as they were opened */
 };
 
 static const struct object_kind *const KINDS[] = {&ORCHESTRATION, NULL};
@@ -250,6 +252,41 @@ static void look_at_disk(struct server *s)
         atomic_store(&s->host.disk_free, (uint64_t)v.f_bavail * v.f_frsize);
 }
 
+static const char *const STORE_FILES[2] = {"", ".lock"};
+
+static bool stat_store_file(const struct server *s, size_t i, struct stat *st)
+{
+    char path[4096];
+    int n = snprintf(path, sizeof(path), "%s%s", s->disk_path, STORE_FILES[i]);
+    return n > 0 && (size_t)n < sizeof(path) && stat(path, st) == 0;
+}
+
+static void remember_store_files(struct server *s)
+{
+    for (size_t i = 0; s->disk_path && i < ARRAY_LEN(s->files); i++)
+        if (!stat_store_file(s, i, &s->files[i]))
+            s->files[i].st_ino = 0;
+}
+
+/* A store whose file is gone would go on acknowledging what nobody finds after a restart; without the lock's file a second server
+ * could open it. */
+static void die_without_store_files(const struct server *s)
+{
+    for (size_t i = 0; s->disk_path && i < ARRAY_LEN(s->files); i++) {
+        struct stat now;
+        const struct stat *then = &s->files[i];
+        if (then->st_ino == 0 || (stat_store_file(s, i, &now) && now.st_ino == then->st_ino &&
+                                  now.st_dev == then->st_dev))
+            continue;
+        fprintf(stderr,
+                "perdure: \"%s%s\" was removed or replaced while it was in use: stopping at once; "
+                "put the file "
+                "back, or restore a backup, and start again\n",
+                s->disk_path, STORE_FILES[i]);
+        _exit(1);
+    }
+}
+
 static void print_ready(struct server *s)
 {
     struct strbuf line = {0};
@@ -337,6 +374,7 @@ static void serve_until_signal(struct server *s, const sigset_t *set, int argc, 
 {
     for (;;) {
         look_at_disk(s);
+        die_without_store_files(s);
         int sig = next_signal(set, DISK_LOOK_EVERY);
         if (sig == SIGHUP)
             reread_log_level(s, argc, args);
@@ -415,6 +453,7 @@ int serve(int argc, char *const *args)
         if (config_is_exposed(&s->config))
             LOG(LOG_WARN, "serve: listening beyond loopback with plaintext and without "
                           "authentication (--insecure)");
+        remember_store_files(s);
         print_ready(s);
         notify("READY=1");
         serve_until_signal(s, &set, argc, args);

@@ -207,6 +207,14 @@ def test_two_servers_on_one_store(t):
     first.stop()
 
 
+def test_a_store_that_is_removed_while_it_serves(t):
+    """It stops: what it went on acknowledging nobody would find again."""
+    for name in ("s.db", "s.db.lock"):
+        s = Serving(t, *QUIET, "--store", "sqlite:DIR/s.db", store=None).start()
+        os.rename(os.path.join(s.dir, name), os.path.join(s.dir, "away"))
+        assert s.process.wait(timeout=30) == 1, name
+
+
 def test_stores_that_are_not_ours(t):
     s = Serving(t, *QUIET, "--store", "sqlite:DIR/s.db", store=None).start()
     s.stop()
