@@ -160,6 +160,8 @@ def test_nothing_in_flight_exits_at_once(t):
     s = t.own_server()
     w = t.worker()
     w.ready()
+    # The headers come before the engine has the stream; a stream it has ends OK.
+    eventually(lambda: "\nperdure_work_streams 1\n" in s.get("/metrics")[1], 10)
     begin = time.monotonic()
     s.term()
     assert s.wait_exit(20) == 0
