@@ -397,7 +397,8 @@ public final class Main {
         tests.put("timers.short", () -> {
             for (int ms : new int[] {0, -1000, 1, 300}) {
                 long late = finish(start("sleeps", ms)).readOutputAs(Long.class);
-                check(late > 0 && late < 5_000_000_000L, "%d ns late", late);
+                // 0 is fine: the SDK sends fireAt in whole milliseconds, which is before this instant.
+                check(late >= 0 && late < 5_000_000_000L, "%d ns late", late);
             }
         });
         // reports: BL-040
