@@ -39,7 +39,7 @@
     S(tokenless_redelivery,   "tokenless.redelivery",   TIME,  1000000,   0,    3600000000, "token-less work is not redelivered before this (8.2)") \
     S(overload_disk_free,     "overload.disk_free",     BYTES, MIB(256),  0,    MIB(1048576), "less free disk refuses new work (8.6)")         \
     S(overload_commit_time,   "overload.commit_time",   TIME,  2000000,   0,    3600000000, "a commit running longer refuses new work; off = never (8.6)") \
-    S(overload_queued_bytes,  "overload.queued_bytes",  BYTES, MIB(128),  1024, MIB(16384), "requests waiting in memory beyond which new work is refused (8.6)") \
+    S(overload_queued_bytes,  "overload.queued_bytes",  BYTES, MIB(128),  1024, MIB(16384), "requests waiting in memory beyond which new work is refused and completions are held back (8.6)") \
     S(connections_max,        "connections.max",        COUNT, 20000,     1,    1000000,   "connections in total")                             \
     S(connections_address,    "connections.address",    COUNT, 12000,     1,    1000000,   "connections of one address; Unix sockets are one")              \
     S(streams_connection,     "streams.connection",     COUNT, 20000,     1,    1000000,   "open calls a connection")                          \

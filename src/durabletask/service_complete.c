@@ -88,65 +88,76 @@ static void undecodable(struct dt_request *r, enum wire_pick_kind kind, struct b
     submit_bad(r, pick, false, err->msg);
 }
 
+/* What a kind of completion has of its own. */
+struct completion {
+    const ProtobufCMessageDescriptor *message;
+    enum wire_pick_kind pick;
+    enum dt_command good, bad;
+};
+
+static const struct completion TURN = {&orchestrator_response__descriptor, WIRE_PICK_ORCHESTRATOR,
+                                       DT_COMPLETE_TURN, DT_BAD_TURN};
+static const struct completion TASK = {&activity_response__descriptor, WIRE_PICK_ACTIVITY,
+                                       DT_COMPLETE_TASK, DT_BAD_TASK};
+
+/* The request with its message; NULL: it does not decode, and is on its way as a bad one or answered. */
+static struct dt_request *decode(const struct completion *c, struct dt_service *svc,
+                                 struct rpc_call *call, struct arena *arena, struct bytes msg,
+                                 void *out)
+{
+    struct dt_request *r = dt_request_new(svc, call, arena, msg.len, c->good);
+    struct error err = {0};
+    if (!r)
+        return NULL;
+    if (!wire_unpack(c->message, arena, msg, &WIRE_LIMITS_COMPLETION, out, &err))
+        return r;
+    r->cmd.type = c->bad;
+    undecodable(r, c->pick, msg, &err);
+    return NULL;
+}
+
+static void submit(struct dt_request *r, struct bytes id, const void *message, bool has_token)
+{
+    r->cmd.id = id;
+    r->cmd.request = message;
+    r->finish = completion_finished;
+    note_token(r->svc, r->call, has_token);
+    dt_request_submit(r);
+}
+
 void dt_complete_turn(struct rpc_call *call, void *service, struct arena *arena, struct bytes msg)
 {
-    struct dt_service *svc = service;
-    struct dt_request *r = dt_request_new(svc, call, arena, msg.len, DT_COMPLETE_TURN);
-    struct error err = {0};
-    OrchestratorResponse *req;
-    if (!r)
-        return;
-    if (wire_unpack(&orchestrator_response__descriptor, arena, msg, &WIRE_LIMITS_COMPLETION, &req,
-                    &err)) {
-        r->cmd.type = DT_BAD_TURN;
-        undecodable(r, WIRE_PICK_ORCHESTRATOR, msg, &err);
-        return;
-    }
-    r->cmd.id = wire_view(req->instanceid);
-    r->cmd.request = req;
-    r->finish = completion_finished;
-    note_token(svc, call, req->completiontoken.len > 0);
-    dt_request_submit(r);
+    OrchestratorResponse *m;
+    struct dt_request *r = decode(&TURN, service, call, arena, msg, &m);
+    if (r)
+        submit(r, wire_view(m->instanceid), m, m->completiontoken.len > 0);
 }
 
 void dt_complete_task(struct rpc_call *call, void *service, struct arena *arena, struct bytes msg)
 {
-    struct dt_service *svc = service;
-    struct dt_request *r = dt_request_new(svc, call, arena, msg.len, DT_COMPLETE_TASK);
-    struct error err = {0};
-    ActivityResponse *req;
-    if (!r)
-        return;
-    if (wire_unpack(&activity_response__descriptor, arena, msg, &WIRE_LIMITS_COMPLETION, &req,
-                    &err)) {
-        r->cmd.type = DT_BAD_TASK;
-        undecodable(r, WIRE_PICK_ACTIVITY, msg, &err);
-        return;
-    }
-    r->cmd.id = wire_view(req->instanceid);
-    r->cmd.request = req;
-    r->finish = completion_finished;
-    note_token(svc, call, req->completiontoken.len > 0);
-    dt_request_submit(r);
+    ActivityResponse *m;
+    struct dt_request *r = decode(&TASK, service, call, arena, msg, &m);
+    if (r)
+        submit(r, wire_view(m->instanceid), m, m->completiontoken.len > 0);
 }
 
 /* ---- too large to keep ------------------------------------------------------------------------------------ */
 
 static void oversize(struct rpc_call *call, struct dt_service *svc, struct bytes piece, bool last,
-                     enum wire_pick_kind kind, enum dt_command type)
+                     const struct completion *c)
 {
     struct wire_pick *pick = rpc_call_context(call);
     if (!pick) {
         pick = malloc(sizeof(*pick));
         ASSERT(pick);
-        wire_pick_init(pick, kind);
+        wire_pick_init(pick, c->pick);
         rpc_call_set_context(call, pick);
     }
     wire_pick_feed(pick, piece);
     if (!last)
         return;
     rpc_call_set_context(call, NULL);
-    struct dt_request *r = dt_request_new(svc, call, arena_create(), 0, type);
+    struct dt_request *r = dt_request_new(svc, call, arena_create(), 0, c->bad);
     if (r) {
         char reason[128];
         snprintf(reason, sizeof(reason), "the completion is larger than request.bytes (%llu bytes)",
@@ -158,12 +169,12 @@ static void oversize(struct rpc_call *call, struct dt_service *svc, struct bytes
 
 void dt_oversize_turn(struct rpc_call *call, void *service, struct bytes piece, bool last)
 {
-    oversize(call, service, piece, last, WIRE_PICK_ORCHESTRATOR, DT_BAD_TURN);
+    oversize(call, service, piece, last, &TURN);
 }
 
 void dt_oversize_task(struct rpc_call *call, void *service, struct bytes piece, bool last)
 {
-    oversize(call, service, piece, last, WIRE_PICK_ACTIVITY, DT_BAD_TASK);
+    oversize(call, service, piece, last, &TASK);
 }
 
 void dt_oversize_closed(struct rpc_call *call, void *service)

@@ -31,6 +31,7 @@ enum claim_state budget_claim(struct budget *b, struct budget_claim *c, uint64_t
 {
     ASSERT(c->state == CLAIM_NONE);
     pthread_mutex_lock(&b->lock);
+    c->budget = b;
     c->bytes = bytes;
     if (list_is_empty(&b->waiting) && fits(b, bytes)) {
         grant(b, c);
@@ -47,6 +48,7 @@ void budget_force(struct budget *b, struct budget_claim *c, uint64_t bytes)
 {
     ASSERT(c->state == CLAIM_NONE);
     pthread_mutex_lock(&b->lock);
+    c->budget = b;
     c->bytes = bytes;
     grant(b, c);
     pthread_mutex_unlock(&b->lock);
@@ -70,11 +72,11 @@ static void grant_waiting(struct budget *b)
     }
 }
 
-void budget_release(struct budget *b, struct budget_claim *c)
+void budget_release(struct budget_claim *c)
 {
-    if (c->state ==
-        CLAIM_NONE) /* only its owner leaves this state, so no lock is needed to see it */
+    if (c->state == CLAIM_NONE) /* only its owner leaves this state: no lock is needed to see it */
         return;
+    struct budget *b = c->budget;
     pthread_mutex_lock(&b->lock);
     if (c->state == CLAIM_WAITING)
         list_remove(&c->node);

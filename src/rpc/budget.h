@@ -1,4 +1,4 @@
-/* budget.h - room for requests that have not wholly arrived, over all connections of a server.
+/* budget.h - room for requests over all connections of a server: those that have not wholly arrived, those without an answer.
  *
  * Room is claimed by the gRPC length prefix. Claims that do not fit wait, in order of arrival, and
  * nobody overtakes them. Thread-safe: connections of several threads share one budget.
@@ -23,6 +23,7 @@ struct budget {
 /* Embedded in the call; zero-initialised it is CLAIM_NONE. */
 struct budget_claim {
     struct list_node node;
+    struct budget *budget; /* of the claim; unless CLAIM_NONE */
     uint64_t bytes;
     _Atomic(enum claim_state) state; /* written under the lock, looked at by its owner without */
     void (*wake)(void *arg);         /* may be NULL; runs under the lock, from any thread */
@@ -38,7 +39,7 @@ enum claim_state budget_claim(struct budget *b, struct budget_claim *c, uint64_t
 void budget_force(struct budget *b, struct budget_claim *c, uint64_t bytes);
 enum claim_state budget_state(const struct budget_claim *c);
 /* Gives the room back, or leaves the queue. Harmless for CLAIM_NONE. */
-void budget_release(struct budget *b, struct budget_claim *c);
+void budget_release(struct budget_claim *c);
 /* Bytes of waiting requests that came within their first window. False: over the limit; nothing was added. */
 bool budget_hold(struct budget *b, uint64_t bytes);
 void budget_unhold(struct budget *b, uint64_t bytes);

@@ -44,6 +44,7 @@ struct rpc_call *call_new(struct rpc_conn *c, int32_t stream_id)
 static void call_clear(struct rpc_call *call)
 {
     ASSERT(!call->conn);
+    budget_release(&call->unanswered);
     if (call->path)
         nghttp2_rcbuf_decref(call->path);
     if (call->verb)

@@ -511,7 +511,8 @@ void conn_run_waiting(struct rpc_conn *c)
 {
     LIST_FOR_EACH (&c->waiting, n) {
         struct rpc_call *call = LIST_ENTRY(n, struct rpc_call, room_node);
-        if (budget_state(&call->rx.claim) == CLAIM_GRANTED)
+        if (budget_state(&call->rx.claim) != CLAIM_WAITING &&
+            budget_state(&call->unanswered) != CLAIM_WAITING)
             call_receive_go_on(call);
     }
 }

@@ -25,6 +25,7 @@
 #define RPC_DEADLINE_GRACE USEC_PER_SEC /* for handlers that end their calls themselves */
 #define RPC_ROOM_POLL (20 * USEC_PER_MSEC)
 #define RPC_OVERSIZE_FACTOR 4          /* x request.bytes are read of a message that is too large */
+#define RPC_REQUEST_COST KIB(1)        /* a request in memory takes that besides its bytes */
 #define RPC_RESET_RATE 1000            /* unanswered calls reset a second, for long (BL-129) */
 #define RPC_REFUSAL_BYTES KIB(64)      /* read of a request that is not gRPC before it is refused */
 #define RPC_OUTBOUND_SLACK 10000       /* frames that may wait beside two a call */
@@ -72,11 +73,11 @@ struct receiver {
     uint8_t *buf;
     struct bytes message;
     struct gunzip *gunzip;
-    struct strbuf held;     /* came while waiting for room or paused */
-    uint64_t total, window; /* bytes of the stream received and allowed so far */
-    uint64_t done;          /* bytes of it that were processed */
-    struct budget_claim claim;
-    usec_t progress; /* when bytes came last */
+    struct strbuf held;        /* came while waiting for room or paused */
+    uint64_t total, window;    /* bytes of the stream received and allowed so far */
+    uint64_t done;             /* bytes of it that were processed */
+    struct budget_claim claim; /* for what has not arrived yet */
+    usec_t progress;           /* when bytes came last */
 };
 
 struct rpc_call {
@@ -119,6 +120,7 @@ struct rpc_call {
     struct meta in, trailers;
     struct arena *arena; /* small things of this call, made when needed */
     struct receiver rx;
+    struct budget_claim unanswered; /* of server->unanswered, from the prefix to the answer */
     struct msg_queue out;
     struct nv_list out_headers, out_trailers;
     int status;
@@ -144,7 +146,8 @@ struct method_node {
 
 struct rpc_server {
     struct rpc_server_options opts;
-    struct budget budget;
+    struct budget budget;     /* request.buffered_bytes */
+    struct budget unanswered; /* overload.queued_bytes */
     struct hashmap methods;
 };
 

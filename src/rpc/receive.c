@@ -1,8 +1,9 @@
 /* receive.c - from the bytes of a stream to whole messages: prefix, room, body, decompression.
  *
  * A stream may send one window ahead of what was processed, and the rest of a message once room for it
- * was granted (budget.h). What comes while a call waits for room or is paused is held, and its window
- * is not renewed: that is the back-pressure. The connection's own window is always renewed.
+ * was granted (budget.h). A message that is held back (RPC_HELD_BACK) also needs room among the requests that
+ * have no answer yet. What comes while a call waits for room or is paused is held, and its window is not renewed: that is
+ * the back-pressure. The connection's own window is always renewed.
  */
 #include "base/assert.h"
 #include "rpc/internal.h"
@@ -26,7 +27,7 @@ static void release_room(struct rpc_call *call)
 {
     if (call->rx.claim.state == CLAIM_NONE)
         return;
-    budget_release(&call->conn->server->budget, &call->rx.claim);
+    budget_release(&call->rx.claim);
     call_set_timer(call);
 }
 
@@ -51,8 +52,9 @@ static void discard(struct rpc_call *call)
 
     leave_waiting(call);
     drop_held(call);
-    if (call->is_server)
-        release_room(call);
+    release_room(call);
+    if (budget_state(&call->unanswered) == CLAIM_WAITING)
+        budget_release(&call->unanswered);
     arena_free(rx->arena);
     rx->arena = NULL;
     rx->buf = NULL;
@@ -222,22 +224,47 @@ static void claim_wake(void *arg)
         c->ev.wake(c->ev.arg);
 }
 
-/* Asks for room for a message that is not here yet. False: it has to wait. */
-static bool claim_room(struct rpc_call *call)
+/* True: the claim was granted, now or before. */
+static bool has_claim(struct rpc_call *call, struct budget *b, struct budget_claim *c, size_t bytes)
+{
+    if (budget_state(c) != CLAIM_NONE)
+        return budget_state(c) == CLAIM_GRANTED;
+    c->wake = claim_wake;
+    c->arg = call->conn;
+    return budget_claim(b, c, bytes) == CLAIM_GRANTED;
+}
+
+/* Counts the message among those without an answer. False: it has to wait until some of them have one. */
+static bool may_be_handled(struct rpc_call *call)
+{
+    struct budget *b = &call->conn->server->unanswered;
+    size_t bytes = call->rx.len + RPC_REQUEST_COST;
+
+    if (call->method->weight == RPC_HELD_BACK)
+        return has_claim(call, b, &call->unanswered, bytes);
+    if (call->method->weight == RPC_COUNTED && budget_state(&call->unanswered) == CLAIM_NONE)
+        budget_force(b, &call->unanswered, bytes);
+    return true;
+}
+
+/* Asks for room for a message of which `avail` bytes are here. False: it has to wait. */
+static bool claim_room(struct rpc_call *call, size_t avail)
 {
     struct receiver *rx = &call->rx;
 
     if (!call->is_server)
         return true;
-    rx->claim.wake = claim_wake;
-    rx->claim.arg = call->conn;
-    if (budget_claim(&call->conn->server->budget, &rx->claim, rx->len) == CLAIM_GRANTED) {
-        call_set_timer(call);
-        return true;
+    bool granted = may_be_handled(call);
+    if (granted && rx->len > avail) { /* the rest is still to come */
+        granted = has_claim(call, &call->conn->server->budget, &rx->claim, rx->len);
+        if (granted)
+            call_set_timer(call);
     }
-    call->room_wanted = true;
-    list_push_back(&call->conn->waiting, &call->room_node);
-    return false;
+    if (!granted && !call->room_wanted) {
+        call->room_wanted = true;
+        list_push_back(&call->conn->waiting, &call->room_node);
+    }
+    return granted;
 }
 
 static void begin_body(struct rpc_call *call)
@@ -281,7 +308,7 @@ static void begin_message(struct rpc_call *call, size_t avail)
     else if (rx->len > message_limit(call))
         fail(call, GRPC_RESOURCE_EXHAUSTED, "%s %zu bytes > limit %zu",
              call->is_server ? "request" : "answer", rx->len, message_limit(call));
-    else if (rx->len <= avail || claim_room(call))
+    else if (claim_room(call, avail))
         begin_body(call);
     else
         rx->mode = RX_ROOM;
@@ -477,7 +504,7 @@ void call_receive_go_on(struct rpc_call *call)
     if (rx->paused || !call->conn)
         return;
     if (rx->mode == RX_ROOM) {
-        if (budget_state(&rx->claim) != CLAIM_GRANTED)
+        if (!claim_room(call, rx->held.len))
             return;
         leave_waiting(call);
         rx->progress = call->conn->now;

@@ -61,9 +61,17 @@ void rpc_msg_unref(struct rpc_msg *m); /* NULL is fine */
 
 enum rpc_kind { RPC_UNARY, RPC_CLIENT_STREAM, RPC_SERVER_STREAM, RPC_BIDI };
 
+/* What a unary method's request does while overload.queued_bytes of requests that are not yet answered are in memory (spec 8.6). */
+enum rpc_weight {
+    RPC_NOT_COUNTED, /* nothing, and it is not counted: its answer does not wait for a commit */
+    RPC_COUNTED,     /* is given to the handler, which may refuse it */
+    RPC_HELD_BACK,   /* waits in its stream, by flow control, until there is room: never refused */
+};
+
 struct rpc_method {
     const char *path; /* "/TaskHubSidecarService/Hello" */
     enum rpc_kind kind;
+    enum rpc_weight weight;
     /* The deadline is the handler's own: at it `deadline` is called instead of ending the call with DEADLINE_EXCEEDED (it
      * must finish the call at once or soon; the layer ends it 1 s later). NULL: the layer ends the call. */
     void (*deadline)(struct rpc_call *call, void *service);
@@ -87,8 +95,8 @@ struct rpc_method {
 };
 
 struct rpc_server_options {
-    const struct settings
-        *settings; /* request.bytes, request.buffered_bytes, streams.connection, keepalive.* */
+    /* request.bytes, request.buffered_bytes, overload.queued_bytes, streams.connection, keepalive.* */
+    const struct settings *settings;
     /* Sees each finished call once, for metrics and logs. `method` is NULL for unknown ones. May be NULL. */
     void (*on_finish)(void *arg, const struct rpc_method *method, int grpc_status, usec_t took);
     /* Asked before a call is dispatched (authentication, drain). Returns OK or the error to answer. May be NULL. */
@@ -178,7 +186,8 @@ size_t rpc_call_unsent(const struct rpc_call *call);
 /* Calls fn(call, arg) once, the next time unsent falls to `below` or less. One at a time. */
 void rpc_call_on_drained(struct rpc_call *call, size_t below, void (*fn)(struct rpc_call *, void *),
                          void *arg);
-/* Client streaming: stop and resume reading (flow control is the back-pressure). */
+
+/* Stop and resume reading; flow control is the back-pressure. */
 void rpc_call_pause(struct rpc_call *call);
 void rpc_call_resume(struct rpc_call *call);
 

@@ -15,6 +15,7 @@ struct rpc_server *rpc_server_new(const struct rpc_server_options *opts)
     ASSERT(s && opts->settings);
     s->opts = *opts;
     budget_init(&s->budget, opts->settings->request_buffered_bytes);
+    budget_init(&s->unanswered, opts->settings->overload_queued_bytes);
     return s;
 }
 
@@ -28,6 +29,7 @@ void rpc_server_free(struct rpc_server *s)
     }
     hashmap_deinit(&s->methods);
     budget_deinit(&s->budget);
+    budget_deinit(&s->unanswered);
     free(s);
 }
 
@@ -164,7 +166,7 @@ static void set_status(struct rpc_call *call, int status, struct bytes message)
     call_set_timer(call);
 }
 
-void rpc_call_finish(struct rpc_call *call, int grpc_status, struct bytes message)
+static void finish(struct rpc_call *call, int grpc_status, struct bytes message)
 {
     if (!call->is_server || !rpc_call_is_open(call))
         return;
@@ -177,13 +179,18 @@ void rpc_call_finish(struct rpc_call *call, int grpc_status, struct bytes messag
         server_send_headers(call);
 }
 
+void rpc_call_finish(struct rpc_call *call, int grpc_status, struct bytes message)
+{
+    budget_release(&call->unanswered); /* also of a call that was closed meanwhile */
+    finish(call, grpc_status, message);
+}
+
 void rpc_call_reply(struct rpc_call *call, struct rpc_msg *msg)
 {
-    if (!rpc_call_is_open(call)) {
+    if (rpc_call_is_open(call))
+        msg_queue_push(&call->out, msg);
+    else
         rpc_msg_unref(msg);
-        return;
-    }
-    msg_queue_push(&call->out, msg);
     rpc_call_finish(call, GRPC_OK, BYTES_NONE);
 }
 
@@ -212,8 +219,8 @@ void server_abort(struct rpc_call *call, int status, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
-    msg_queue_drop_unbegun(&call->out); /* nobody waits for more; a message half out is ended */
-    rpc_call_finish(call, status, bytes_str(text));
+    msg_queue_drop_unbegun(&call->out);    /* nobody waits for more; a message half out is ended */
+    finish(call, status, bytes_str(text)); /* the handler may still hold its message */
     tell_closed(call);
 }
 

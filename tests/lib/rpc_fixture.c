@@ -106,7 +106,7 @@ static void bidi_half_close(struct rpc_call *call UNUSED, void *service)
     f->half_closes++;
 }
 
-#define METHODS 6
+#define METHODS 8
 
 static void add_methods(struct rpc_fixture *f, struct rpc_method *m)
 {
@@ -128,6 +128,12 @@ static void add_methods(struct rpc_fixture *f, struct rpc_method *m)
                                .message = bidi_message,
                                .start = stream_start,
                                .half_close = bidi_half_close,
+                               .closed = count_closed};
+    m[6] = (struct rpc_method){
+        .path = "/test.T/Counted", .weight = RPC_COUNTED, .message = hold, .closed = count_closed};
+    m[7] = (struct rpc_method){.path = "/test.T/HeldBack",
+                               .weight = RPC_HELD_BACK,
+                               .message = hold,
                                .closed = count_closed};
     for (size_t i = 0; i < METHODS; i++)
         m[i].service = f;

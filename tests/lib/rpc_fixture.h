@@ -35,7 +35,8 @@ struct rpc_fixture {
     int last_status;
     size_t oversize_bytes;
     bool oversize_last;
-    struct rpc_call *held; /* a reference to the last call of /test.T/Hold, /Stream, /Bidi */
+    struct rpc_call *
+        held; /* a reference to the last call of /test.T/Hold, /Stream, /Bidi, /Counted, /HeldBack */
     struct strbuf collected;
     /* a second pair of ends on the same server */
     struct rpc_conn *s2, *c2;

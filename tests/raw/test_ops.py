@@ -3,13 +3,15 @@
 import os
 import re
 import shutil
+import sqlite3
 import subprocess
 import time
 
 from lib import actions as act
 from lib.client import Client, channel, error_of, expect_error
-from lib.history import check_legal
-from lib.proto import COMPLETED, FAILED, METHODS, kinds, pb
+from lib.h2 import grpc_frame
+from lib.history import check_legal, events_of
+from lib.proto import COMPLETED, FAILED, METHODS, kinds, pb, sv
 from lib.runner import Skip, limit
 from lib.server import binary, eventually
 
@@ -312,3 +314,65 @@ def test_a_commit_that_takes_too_long(t):
     assert refused, "a batch of hundreds takes more than a millisecond"
     # When it is over, work is taken again.
     eventually(lambda: h.call("StartInstance", c.create("o", None), hub=t.hub).status[0] == "OK", 10)
+
+
+def send_all(h, calls):
+    """Sends each body as its stream's window opens; waits for all answers."""
+    for stream, body in calls:
+        assert h.data(stream, body)
+    h.pump(lambda: all(stream.over for stream, _ in calls), 30)
+    return [stream.status[0] for stream, _ in calls]
+
+
+@limit(90)
+def test_completions_are_held_back_not_refused(t):
+    """overload.queued_bytes: past it completions wait by flow control, and all of them are taken (spec 8.6)."""
+    s = t.own_server({"overload.queued_bytes": "64KiB"})
+    c, w = t.client(), t.worker()
+    id = c.start("o")
+    w.done(w.turn(), *[act.task(n, "a") for n in range(24)])
+    h = t.h2()
+    sizes = {}
+    calls = []
+    for n in range(24):  # of all sizes: larger than all room, about as large, small ones
+        x = w.task()
+        sizes[x.task_id] = (600_000, 50_000, 10)[n % 3]
+        r = pb.ActivityResponse(instanceId=id, taskId=x.task_id, completionToken=x.token,
+                                result=sv("r" * sizes[x.task_id]))
+        stream = h.open(METHODS["CompleteActivityTask"].path, [("taskhub", t.hub)])
+        calls.append((stream, grpc_frame(r.SerializeToString())))
+
+    # While a commit cannot go on, the server reads one window of each and no more.
+    window = h.peer[4]  # SETTINGS_INITIAL_WINDOW_SIZE
+    lock = sqlite3.connect(os.path.join(s.dir, "perdure.db"), isolation_level=None)
+    lock.execute("BEGIN IMMEDIATE")
+    rest = []
+    for stream, body in calls:
+        h.data(stream, body[:window], end=len(body) <= window)
+        rest.append((stream, body[window:]))
+    for _ in range(2):
+        assert h.call("Hello", b"").status[0] == "OK"
+    waiting = [stream for stream, body in rest if body]
+    opened = [stream for stream in waiting if h.stream_windows[stream.id] > 0]
+    assert len(waiting) == 8 and len(opened) <= 1, [h.stream_windows[stream.id] for stream in waiting]
+    assert not any(stream.over for stream, _ in calls)
+    lock.execute("ROLLBACK")
+    lock.close()
+    assert send_all(h, [(stream, body) for stream, body in rest if body]) == ["OK"] * 8
+    h.pump(lambda: all(stream.over for stream, _ in calls), 30)
+    assert [stream.status[0] for stream, _ in calls] == ["OK"] * 24, [stream.status for stream, _ in calls]
+    got = {}
+    while len(got) < 24:
+        i = w.turn(id=id)
+        got.update({e.taskScheduledId: len(e.result.value)
+                    for e in events_of(i.new, "taskCompleted")})
+        w.done(i, *([act.complete()] if len(got) == 24 else []))
+    assert got == sizes
+
+    # The same for what ends instances.
+    for n in range(20):
+        c.start("waits", "t%d" % n)
+    calls = [(h.open(METHODS["TerminateInstance"].path, [("taskhub", t.hub)]),
+              grpc_frame(pb.TerminateRequest(instanceId="t%d" % n, output=sv("x" * 50_000)).SerializeToString()))
+             for n in range(20)]
+    assert send_all(h, calls) == ["OK"] * 20

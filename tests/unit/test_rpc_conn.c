@@ -452,6 +452,63 @@ static void test_requests_wait_for_room_in_order(void **state UNUSED)
     rpc_fixture_deinit(&f);
 }
 
+/* Spec 8.6: past the limit completions wait in their streams; nothing of them is refused. */
+static void test_requests_are_held_back_while_others_have_no_answer(void **state UNUSED)
+{
+    static uint8_t body[KIB(600)];
+    struct rpc_fixture f;
+    struct seen_call large[3], small, counted, echo;
+
+    rpc_fixture_init(&f);
+    f.settings.overload_queued_bytes = MIB(1);
+    rpc_fixture_start(&f);
+    struct rpc_conn *other = rpc_fixture_second_client(&f);
+    rpc_fixture_call_on(&f, other, &large[0], "/test.T/HeldBack", bytes_of(body, sizeof(body)));
+    rpc_fixture_pump_second(&f);
+    assert_int_equal(f.messages, 1);
+    struct rpc_call *first = rpc_call_ref(f.held);
+    uint64_t before = f.bytes_to_second;
+    rpc_fixture_call_on(&f, other, &large[1], "/test.T/HeldBack", bytes_of(body, sizeof(body)));
+    rpc_fixture_call_on(&f, other, &large[2], "/test.T/HeldBack", bytes_of(body, sizeof(body)));
+    rpc_fixture_call_on(&f, other, &small, "/test.T/HeldBack", BYTES_LIT("small"));
+    rpc_fixture_pump_second(&f);
+    assert_int_equal(f.messages, 1); /* the small one is whole, but came later */
+    assert_true(f.bytes_to_second - before < 2 * KIB(256) + KIB(10)); /* two first windows */
+    rpc_fixture_call_on(&f, other, &echo, "/test.T/Echo", BYTES_LIT("another method"));
+    rpc_fixture_call_on(&f, other, &counted, "/test.T/Counted", bytes_of(body, sizeof(body)));
+    rpc_fixture_pump_second(&f);
+    assert_true(echo.is_finished);
+    assert_int_equal(f.messages, 3); /* the counted one is the handler's to refuse */
+    assert_true(!large[1].is_finished && !small.is_finished);
+    struct rpc_call *second = rpc_call_ref(f.held);
+    rpc_call_reply(second, rpc_msg_new(0));
+    rpc_fixture_pump_second(&f);
+    assert_int_equal(f.messages, 3);
+
+    rpc_call_cancel(large[1].call); /* leaves the queue */
+    rpc_call_cancel(large[0].call); /* is gone, but its handler has not ended */
+    rpc_fixture_pump_second(&f);
+    assert_int_equal(f.closes, 1);
+    assert_int_equal(f.messages, 3);
+    assert_int_equal(f.wakes, 0);
+    rpc_call_reply(first, rpc_msg_new(0));
+    assert_true(f.wakes > 0);
+    rpc_fixture_tick_second(&f);
+    rpc_fixture_pump_second(&f);
+    assert_int_equal(f.messages, 5); /* the third large one and, beside it, the small one */
+    rpc_call_unref(first);
+    rpc_call_unref(second);
+    rpc_call_cancel(large[2].call);
+    rpc_call_cancel(small.call);
+    rpc_fixture_pump_second(&f);
+    for (size_t i = 0; i < 3; i++)
+        seen_call_deinit(&large[i]);
+    seen_call_deinit(&small);
+    seen_call_deinit(&counted);
+    seen_call_deinit(&echo);
+    rpc_fixture_deinit(&f);
+}
+
 /* ---- health ------------------------------------------------------------------------------------ */
 
 static void test_health_check_and_watch(void **state UNUSED)
@@ -522,6 +579,7 @@ int main(void)
         cmocka_unit_test(test_malformed_messages),
         cmocka_unit_test(test_garbage_is_an_error_and_no_crash),
         cmocka_unit_test(test_requests_wait_for_room_in_order),
+        cmocka_unit_test(test_requests_are_held_back_while_others_have_no_answer),
         cmocka_unit_test(test_health_check_and_watch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

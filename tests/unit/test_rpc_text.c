@@ -161,17 +161,17 @@ static void test_budget_grants_in_order(void **state UNUSED)
     assert_int_equal(budget_claim(&b, &c[2], 1), CLAIM_WAITING); /* it would fit, but came later */
     assert_int_equal(budget_claim(&b, &c[3], 500), CLAIM_WAITING);
     assert_int_equal(wakes, 0);
-    budget_release(&b, &c[0]);
+    budget_release(&c[0]);
     assert_int_equal(wakes, 2);
     assert_int_equal(budget_state(&c[1]), CLAIM_GRANTED);
     assert_int_equal(budget_state(&c[2]), CLAIM_GRANTED);
     assert_int_equal(budget_state(&c[3]), CLAIM_WAITING);
-    budget_release(&b, &c[1]);
+    budget_release(&c[1]);
     assert_int_equal(budget_state(&c[3]), CLAIM_WAITING);
-    budget_release(&b, &c[2]);
+    budget_release(&c[2]);
     assert_int_equal(budget_state(&c[3]), CLAIM_GRANTED); /* larger than all: alone */
-    budget_release(&b, &c[3]);
-    budget_release(&b, &c[3]); /* harmless */
+    budget_release(&c[3]);
+    budget_release(&c[3]); /* harmless */
     assert_int_equal(b.used, 0);
     budget_deinit(&b);
 }
@@ -185,13 +185,13 @@ static void test_budget_leaving_the_queue_lets_others_pass(void **state UNUSED)
     assert_int_equal(budget_claim(&b, &first, 10), CLAIM_GRANTED);
     assert_int_equal(budget_claim(&b, &big, 95), CLAIM_WAITING);
     assert_int_equal(budget_claim(&b, &small, 5), CLAIM_WAITING);
-    budget_release(&b, &big); /* cancelled */
+    budget_release(&big); /* cancelled */
     assert_int_equal(budget_state(&small), CLAIM_GRANTED);
     assert_true(budget_hold(&b, 100));
     assert_false(budget_hold(&b, 1));
     budget_unhold(&b, 100);
-    budget_release(&b, &small);
-    budget_release(&b, &first);
+    budget_release(&small);
+    budget_release(&first);
     budget_deinit(&b);
 }
 
@@ -204,9 +204,9 @@ static void test_budget_counts_what_is_here_already(void **state UNUSED)
     budget_init(&b, 100);
     budget_force(&b, &here, 150);
     assert_int_equal(budget_claim(&b, &next, 10), CLAIM_WAITING);
-    budget_release(&b, &here);
+    budget_release(&here);
     assert_int_equal(budget_state(&next), CLAIM_GRANTED);
-    budget_release(&b, &next);
+    budget_release(&next);
     budget_deinit(&b);
 }
 
