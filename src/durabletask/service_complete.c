@@ -111,7 +111,7 @@ static struct dt_request *decode(const struct completion *c, struct dt_service *
         return NULL;
     if (!wire_unpack(c->message, arena, msg, &WIRE_LIMITS_COMPLETION, out, &err))
         return r;
-    r->cmd.type = c->bad;
+    r->cmd.type = (int32_t)c->bad;
     undecodable(r, c->pick, msg, &err);
     return NULL;
 }
