@@ -573,8 +573,12 @@ static enum sent send_task(struct engine *e, struct work *w, struct work_stream 
     if (w->nonce || w->recovered || st->opts.token_less) {
         struct object *o;
         enum err rc = object_by_key(s, t.object, &o, err);
+        bool is_orphan = rc == ERR_NOT_FOUND;
         /* Handed out before: much may have happened since. */
-        if (rc == OK && (w->nonce || w->recovered) && !o->kind->task_may_go(o, &t)) {
+        if ((w->nonce || w->recovered) &&
+            (is_orphan || (rc == OK && !o->kind->task_may_go(o, &t)))) {
+            if (is_orphan)
+                engine_orphan(e, "activity", t.object);
             work_detach(e, w);
             engine_pend(e, &(struct unit){.type = UNIT_DROP, .key = w->key, .group = t.group});
             return SENT_ASKED;
@@ -621,6 +625,8 @@ static bool group_dispatch(struct engine *e, struct group *g)
     if (w->kind == WORK_TURN) {
         rc = object_by_key(&s, w->object, &o, &err);
         if (rc) {
+            if (rc == ERR_NOT_FOUND) /* its inbox is still there */
+                engine_pend(e, &(struct unit){.type = UNIT_CHECK, .key = w->object});
             err.code = rc;
             return work_set_aside(e, w, &err);
         }

@@ -105,6 +105,20 @@ bool engine_is_healthy(const struct engine *e)
     return e->is_healthy;
 }
 
+#define ORPHANS_COMPLAIN_EVERY (60 * USEC_PER_SEC)
+
+void engine_orphan(struct engine *e, const char *what, uint64_t object)
+{
+    if (e->trash_waits)
+        return; /* it may belong to an instance whose purge is not finished */
+    e->stats.orphans++;
+    if (e->now < e->orphans_quiet_until)
+        return;
+    e->orphans_quiet_until = usec_add(e->now, ORPHANS_COMPLAIN_EVERY);
+    LOG(LOG_WARN, "engine: dropped work of an instance that is gone", LOG_STR("what", what),
+        LOG_UINT("object", object), LOG_UINT("dropped", e->stats.orphans));
+}
+
 struct token_keys *engine_tokens(struct engine *e)
 {
     return e->tokens;
@@ -234,6 +248,8 @@ static enum err step_timer(struct step *s, const struct unit *u, struct error *e
         return rc;
     s->wrote = true;
     enum err gone = store_timer_delete(s->store, u->due, u->key, &existed, err);
+    if (!gone && rc == ERR_NOT_FOUND)
+        engine_orphan(s->e, "timer", t.object);
     if (gone || rc == ERR_NOT_FOUND)
         return gone;
     return o->kind->timer(s, o, &t, err);
@@ -277,12 +293,25 @@ static enum err step_one_trash(struct step *s, const struct unit *u, struct erro
     return OK;
 }
 
+static enum err drop_inbox(struct step *s, uint64_t object, struct error *err)
+{
+    uint32_t deleted = 0;
+    s->wrote = true;
+    enum err rc =
+        store_inbox_delete(s->store, object, INT64_MIN, INT64_MAX, TRASH_ROWS, &deleted, err);
+    if (!rc && deleted > 0)
+        engine_orphan(s->e, "inbox", object);
+    return rc || deleted < TRASH_ROWS ? rc : step_trash(s, STORE_TRASH_INBOX, object, err);
+}
+
 static enum err step_object(struct step *s, const struct unit *u, struct error *err)
 {
     struct object *o;
     enum err rc = object_by_key(s, u->key, &o, err);
-    if (rc == ERR_NOT_FOUND)
-        return OK;
+    if (rc == ERR_NOT_FOUND) {
+        effect_add(s->e, EFFECT_TURN_SETTLE)->key = u->key;
+        return drop_inbox(s, u->key, err);
+    }
     if (rc)
         return rc;
     if (u->type == UNIT_CHECK)
@@ -333,6 +362,26 @@ static void unit_failed(struct engine *e, struct unit *u, enum err rc, const str
     log_error(LOG_ERROR, "engine: an internal step failed", &logged);
 }
 
+/* Somebody deleted the row of a cached object by hand. The cache has been dropped since: stepped again, the unit finds nobody. */
+static bool unit_again(struct engine *e, const struct unit *u)
+{
+    switch (u->type) {
+    case UNIT_TIMER:
+        timers_added(e, u->due, u->key);
+        return true;
+    case UNIT_MAIL:
+        e->mail_waits = true;
+        return true;
+    case UNIT_CHECK:
+    case UNIT_RETURNED:
+    case UNIT_RECUT:
+        engine_pend(e, u);
+        return true;
+    default:
+        return false;
+    }
+}
+
 static enum err reload_numbers(struct engine *e, struct error *err);
 
 /* Without savepoints: fast, but a step that fails late spoils the batch. */
@@ -372,7 +421,8 @@ static enum outcome batch_careful(struct engine *e, struct error *err)
         if (store_savepoint(e->store, err))
             return BATCH_BROKEN;
         enum err rc = step_unit(&e->step, u, &failed);
-        if (!rc)
+        bool is_stepped = rc == OK;
+        if (is_stepped)
             rc = cache_flush(&e->step, &failed);
         if (rc == ERR_UNAVAILABLE) {
             *err = failed;
@@ -391,7 +441,8 @@ static enum outcome batch_careful(struct engine *e, struct error *err)
         groups_forget_numbers(e);
         if (reload_numbers(e, err))
             return BATCH_BROKEN;
-        unit_failed(e, u, rc, &failed);
+        if (!is_stepped || rc != ERR_NOT_FOUND || !unit_again(e, u))
+            unit_failed(e, u, rc, &failed);
     }
     return BATCH_OK;
 }

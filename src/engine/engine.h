@@ -59,6 +59,7 @@ struct engine_stats {
     uint64_t ready[WORK_KINDS], flight[WORK_KINDS], paused;
     uint64_t waiters, timers, streams, objects_cached, objects_cached_bytes;
     uint64_t redelivered_lost, redelivered_timeout, redelivered_abandon, stale_completions;
+    uint64_t orphans; /* timers, inboxes and activities dropped because their object was gone */
     usec_t last_commit_time;
 };
 void engine_stats(struct engine *e, struct engine_stats *out);

@@ -185,6 +185,7 @@ struct engine {
     bool timers_all; /* no row beyond */
 
     bool mail_waits, trash_waits;
+    usec_t orphans_quiet_until; /* monotonic */
     uint64_t mail_after;
 
     /* waiters */
@@ -216,6 +217,8 @@ struct engine {
 
 /* engine.c */
 void engine_pend(struct engine *e, const struct unit *u);
+/* Counts something that was dropped because its object is not there (a row deleted by hand); warns, at most once a minute. */
+void engine_orphan(struct engine *e, const char *what, uint64_t object);
 void step_init(struct engine *e, struct step *s);
 
 /* object.c */

@@ -160,9 +160,18 @@ enum err object_by_key(struct step *s, uint64_t key, struct object **out, struct
     return rc ? rc : object_load(s, &row, out, err);
 }
 
+/* Somebody deleted the object's row by hand: what belongs to it is dropped. */
+static void pend_gone(struct engine *e, uint64_t key)
+{
+    engine_pend(e, &(struct unit){.type = UNIT_CHECK, .key = key});
+}
+
 enum err step_get(struct step *s, uint64_t key, struct object **out, struct error *err)
 {
-    return object_by_key(s, key, out, err);
+    enum err rc = object_by_key(s, key, out, err);
+    if (rc == ERR_NOT_FOUND && work_find(s->e, WORK_TURN, key)) /* a purge would have settled it */
+        pend_gone(s->e, key);
+    return rc;
 }
 
 enum err step_find(struct step *s, uint32_t hub, const struct object_kind *kind, struct bytes id,
@@ -242,6 +251,8 @@ static enum err object_write(struct step *s, struct object *o, struct error *err
 {
     enum err rc = o->is_new ? store_object_insert(s->store, &o->row, err)
                             : store_object_update(s->store, &o->row, err);
+    if (rc == ERR_NOT_FOUND)
+        pend_gone(s->e, o->row.key);
     if (rc)
         return rc;
     if (o->counted_status != o->row.status) {

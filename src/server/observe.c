@@ -31,8 +31,8 @@ struct observe {
     struct gauge *ready[WORK_KINDS], *flight[WORK_KINDS];
     struct gauge *paused, *waiters, *timers, *streams, *connections, *cached, *cached_bytes,
         *store_bytes, *wal_bytes, *healthy;
-    struct counter *redelivered[3], *stale;
-    uint64_t redelivered_seen[3], stale_seen;
+    struct counter *redelivered[3], *stale, *orphans;
+    uint64_t redelivered_seen[3], stale_seen, orphans_seen;
 };
 
 static const char *const STATUS_NAMES[8] = {"RUNNING",  "COMPLETED",  NULL,      "FAILED",
@@ -115,6 +115,8 @@ static void add_engine_counters(struct observe *o, struct metrics *m)
                                             "Work items handed out again");
     o->stale = metrics_counter(m, "perdure_stale_completions_total", "",
                                "Completions that came too late and changed nothing");
+    o->orphans = metrics_counter(m, "perdure_orphans_dropped_total", "",
+                                 "Timers, inboxes and activities dropped: their instance was gone");
     char build[160];
     snprintf(build, sizeof(build), "version=\"%s\",compiler=\"%s\"", PERDURE_VERSION,
              PERDURE_COMPILER);
@@ -232,4 +234,5 @@ void observe_publish(void *arg, struct engine *e)
     follow(o->redelivered[1], &o->redelivered_seen[1], s.redelivered_timeout);
     follow(o->redelivered[2], &o->redelivered_seen[2], s.redelivered_abandon);
     follow(o->stale, &o->stale_seen, s.stale_completions);
+    follow(o->orphans, &o->orphans_seen, s.orphans);
 }

@@ -329,7 +329,7 @@ enum err store_object_update(struct store *st, const struct store_object *o, str
         (e = store_run(st, STMT_OBJECT_UPDATE, params, &changed, err)))
         return e;
     if (changed != 1) /* somebody deleted it by hand */
-        return error_set(err, ERR_CORRUPT, "the row of object %llu (\"%.*s\") is gone",
+        return error_set(err, ERR_NOT_FOUND, "the row of object %llu (\"%.*s\") is gone",
                          (unsigned long long)o->key, BYTES_FMT(o->id));
     return OK;
 }

@@ -169,7 +169,7 @@ MUST_CHECK enum err store_object_get(struct store_reader *r, uint64_t key, struc
                                      struct strbuf *buf, struct error *err);
 MUST_CHECK enum err store_object_insert(struct store *st, const struct store_object *o,
                                         struct error *err);
-/* All columns but key, hub, kind, partition, id, created. ERR_CORRUPT: there is no such row any
+/* All columns but key, hub, kind, partition, id, created. ERR_NOT_FOUND: there is no such row any
  * more (somebody deleted it by hand). */
 MUST_CHECK enum err store_object_update(struct store *st, const struct store_object *o,
                                         struct error *err);
@@ -338,6 +338,7 @@ struct store_stats {
     uint64_t commits, flushes; /* since open */
 };
 void store_stats(struct store *st, struct store_stats *out); /* any thread; cheap */
+uint64_t store_log_bytes(const struct store *st); /* wal_bytes; any thread; no system call */
 
 /* Copies the log into the database. The checkpointer is a connection of its own, for a thread of
  * its own (or the simulator's step); passive: never blocks the writer. NULL for `memory`. */

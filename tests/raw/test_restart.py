@@ -15,7 +15,7 @@ from lib.history import check_legal, events_of, raised_inputs
 from lib.proto import COMPLETED, FAILED, PENDING, RUNNING, STATUS_NAMES, TERMINATED, kinds, pb
 from lib.runner import NIGHTLY, limit, serial
 from lib.server import binary, eventually
-from lib.worker import GO, JAVA, Auto, Worker
+from lib.worker import GO, JAVA, Auto, Worker, filters
 
 
 # checklist: 13
@@ -219,6 +219,104 @@ def test_restarts_invent_nothing(t):
                   if "instance" in x or "object" in x}
     assert counts and max(counts.values()) == 1, counts
     assert t.client().status(id) == "RUNNING"
+
+
+def metric(s, name):
+    """The value of a metric without labels."""
+    for line in s.get("/metrics")[1].splitlines():
+        if line.startswith(name + " "):
+            return float(line.split()[1])
+    raise AssertionError("no metric " + name)
+
+
+def delete_by_hand(s, t, prefix):
+    """What somebody with sqlite3 may do: the instances whose ids begin so, and their histories."""
+    like = prefix + "%"
+    with sqlite3.connect(s.store_path(), timeout=10) as db:
+        keys = [k for k, in db.execute("select key from object where id like ?", [like])]
+        db.execute("delete from history where execution in (select execution from object where id like ?)", [like])
+        db.execute("delete from object where id like ?", [like])
+    db.close()
+    return keys
+
+
+def rows_of(s, keys):
+    with sqlite3.connect("file:%s?mode=ro" % s.store_path(), uri=True) as db:
+        got = {x: db.execute("select count(*) from %s where object in (%s)" % (x, ",".join(map(str, keys)))).fetchone()[0]
+               for x in ("timer", "inbox", "task")}
+    db.close()
+    return got
+
+
+def deleted_by_hand(t, settings, while_down):
+    s = t.own_server(settings)
+    c = t.client()
+    w = t.worker(filters=filters(orchestrations=["o"], activities=["a", "b"]))
+    for id in ("gone-timer", "gone-task", "gone-events", "stays"):
+        c.start("o", id)
+    c.start("nobody has it", "gone-pending")
+    for id in ("gone-timer", "gone-task", "gone-events", "stays"):
+        i = w.turn(id=id)
+        w.done(i, *{"gone-timer": [act.timer(1, after=1)], "gone-task": [act.task(1, "a")], "gone-events": [],
+                    "stays": [act.timer(1, after=1), act.task(2, "b")]}[id])
+    w.task(id="gone-task")  # held; its answer will be of no use
+    w.result(w.task(id="stays"), "r")
+    w.turn(id="stays")
+    c.event("gone-events", "e", "v")
+    w.turn(id="gone-events")
+    if while_down:
+        s.kill()
+    keys = delete_by_hand(s, t, "gone-")
+    assert len(keys) == 4, keys
+    if while_down:
+        s.start()
+    # What was held comes back when its worker is lost; and who knows "nobody has it" is there by now.
+    w.close()
+    w = t.worker()
+    end = time.monotonic() + 30
+    while c.status("stays") != "COMPLETED" or any(rows_of(s, keys).values()):
+        assert time.monotonic() < end, (c.status("stays"), rows_of(s, keys), s.log_tail())
+        try:
+            i = w.next(timeout=0.3)
+        except AssertionError:  # nothing now: the timers are to come
+            continue
+        try:
+            if i.kind == "task":
+                w.result(i, "r")
+            elif i.id == "stays" and {"taskCompleted", "timerFired"} <= set(kinds(i.events)):
+                w.done(i, act.complete(result="well"))
+            else:
+                w.done(i)
+        except grpc.RpcError as e:  # its instance was still in memory when it was handed out
+            assert e.code() == grpc.StatusCode.NOT_FOUND and i.id.startswith("gone-"), (i, e)
+    assert c.get("stays").output.value == "well"
+    # The ids are free, and the server is as it was.
+    for id in ("gone-timer", "gone-task", "gone-events", "gone-pending"):
+        assert c.get(id) is None
+        c.start("o", id)
+        w.done(w.turn(id=id), act.complete(result="again"))
+        assert c.wait(id).output.value == "again"
+    eventually(lambda: metric(s, "perdure_orphans_dropped_total") >= 2, 10)  # published a moment later
+    log = s.log()
+    assert log.count("work of an instance that is gone") == 1, log
+    assert "level=error" not in log, log
+    assert s.get("/healthz")[0] == 200 and metric(s, "perdure_store_healthy") == 1
+
+
+# reports: BL-064
+def test_instances_deleted_by_hand(t):
+    """Their timers, events and activities are dropped with one warning; nothing is retried for ever, others go on."""
+    deleted_by_hand(t, {}, while_down=False)
+
+
+# reports: BL-064
+def test_instances_deleted_by_hand_that_are_not_in_memory(t):
+    deleted_by_hand(t, {"cache.objects": "1"}, while_down=False)
+
+
+# reports: BL-064
+def test_instances_deleted_by_hand_while_the_server_is_down(t):
+    deleted_by_hand(t, {}, while_down=True)
 
 
 class Load:
