@@ -436,6 +436,34 @@ def test_purge(t):
     cli("purge", "--status", "COMPLETED", "--before", "-1h").failed(2, "--status", "later version")
 
 
+# reports: BL-068
+def test_commands_need_no_worker(t):
+    """Of a name that no worker offers, before its first turn and after: what a command says has happened."""
+    t.own_server({"terminate.grace": "200ms"})
+    cli, c, w = Cli(t), t.client(), t.worker()
+    c.start("deployed once", id="ran")
+    w.done(w.turn(id="ran"), act.task(1, "gone too"))
+    w.close()
+    c.start("never deployed", id="new")
+    for id, before in (("ran", "RUNNING"), ("new", "PENDING")):
+        assert cli("suspend", id, "--json").ok().json == {"instanceId": id, "result": "suspended"}
+        assert cli("get", id, "--json").ok().json["status"] == "SUSPENDED"
+        cli("purge", id).failed(5, id, "SUSPENDED", "terminate")
+        assert cli("resume", id, "--json").ok().json == {"instanceId": id, "result": "resumed"}
+        assert cli("get", id, "--json").ok().json["status"] == before
+        got = cli("terminate", id, "--output", '"by hand"', "--json").ok()
+        assert got.json == {"instanceId": id, "result": "terminating"}
+        ended = cli("wait", id, "--timeout", "20s", "--json")  # 1: it ended, but not COMPLETED
+        assert ended.status == 1 and ended.json["status"] == "TERMINATED", ended
+        assert ended.json["output"] == '"by hand"', ended
+        cli("terminate", id).failed(5, id, "TERMINATED")
+        assert cli("purge", id, "--json").ok().json == {"instanceId": id, "result": "purged"}
+        for command in ("get", "suspend", "resume", "terminate", "purge"):
+            cli(command, id).failed(4, id)
+    status = cli("status", "--json").ok().json
+    assert status["inFlight"] == "0" and not [r for r in status["ready"] if r.get("count", "0") != "0"], status
+
+
 # ---- workers, status, version, help ----
 
 

@@ -1,5 +1,6 @@
 """`perdure serve`: its flags, addresses, files and signals."""
 
+import fcntl
 import json
 import os
 import re
@@ -11,6 +12,7 @@ import subprocess
 import time
 
 from command import CLEAN, perdure
+from lib import actions as act
 from lib.proto import ROOT
 from lib.server import binary, eventually
 from serving import Serving, refused
@@ -397,6 +399,40 @@ def hold_a_turn(t, s):
     w = t.worker(hub="default", server=s.target)
     perdure("start", "o", "--server", s.target).ok()
     return w.turn()
+
+
+# reports: BL-015
+def test_the_next_server_need_not_wait(t):
+    """The store is given up with the process, stopped or killed: no lease to run out. Until then it is held."""
+    s = Serving(t, *QUIET, "--store", "sqlite:DIR/s.db", store=None).start()
+    lock = os.path.join(s.dir, "s.db.lock")
+    item = hold_a_turn(t, s)
+    s.signal(signal.SIGTERM)
+    eventually(lambda: "draining" in s.text())
+    refused(t, *QUIET, store=s.store, status=3, says=["in use by process %d" % s.pid])  # its drain is not over
+    item.worker.done(item, act.complete(result="r"))
+    assert s.wait() == 0, s.text()
+    assert not is_locked(lock)
+    for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGKILL):
+        s.start()
+        assert is_locked(lock)
+        state = perdure("get", item.id, "--server", s.target, "--json").ok().json
+        assert state["status"] == "COMPLETED" and state["output"] == "r", state
+        s.signal(number)
+        s.process.wait(20)
+        assert not is_locked(lock)
+
+
+def is_locked(path):
+    """Asks the kernel, as a second server would; a clean stop takes the file away as well."""
+    if not os.path.exists(path):
+        return False
+    with open(path, "r+b") as f:
+        try:
+            fcntl.lockf(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return True
+    return False
 
 
 def test_a_second_signal_ends_it_at_once(t):

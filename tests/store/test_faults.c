@@ -512,6 +512,7 @@ static void cut(void *arg, unsigned call)
     check_cut(c, &c->prng);
 }
 
+/* reports: BL-137 */
 static void power_cuts_leave_what_was_acknowledged(void **state)
 {
     struct store_fixture *f = *state;
