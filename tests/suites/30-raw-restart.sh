@@ -1,6 +1,6 @@
 #!/bin/sh
-# Kill -9, drain, refusals, metrics and settings, shown to a real server by hand-made
+# Kill -9, drain, refusals, overload, metrics and settings, shown to a real server by hand-made
 # workers and clients: tests/raw. Prints PASS, FAIL or SKIP and a name, a line each.
 # timeout: 600
 # parallel: yes
-exec "$(dirname "$0")/../raw/suite.sh" restart drain ops
+exec "$(dirname "$0")/../raw/suite.sh" restart drain ops overload
