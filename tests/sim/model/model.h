@@ -31,7 +31,8 @@ struct model_options {
     sqlite3 *(*image)(void *arg, uint64_t *generation);
     model_found_fn *found;
     void *arg;
-    unsigned full_every; /* compare the whole database at every n-th commit, else only what a commit touched; 0: 16 */
+    unsigned
+        full_every; /* compare the whole database at every n-th commit, else only what a commit touched; 0: 16 */
 };
 
 struct model *model_new(const struct model_options *opts);
@@ -97,8 +98,16 @@ void model_stream_end(struct model *m, uint64_t stream);
 /* The server has let an item out on the stream: as early as that can be seen. Health pings too. */
 void model_item(struct model *m, uint64_t stream, struct bytes item);
 
+/* The stream's reader is slow (or fast again): it may be given nothing for reasons that the model does not see. */
+void model_stream_slow(struct model *m, uint64_t stream, bool is_slow);
+/* Unsettled items as the server counts them, at a moment when it has nothing to do. */
+void model_stream_figure(struct model *m, uint64_t stream, uint64_t turns, uint64_t tasks);
+
 /* ---- the end ----------------------------------------------------------------------------------------------------- */
 
+/* The server has nothing to do at this moment (engine_run() gave false), its store takes commits, and everything it let out has been
+ * reported. Call it after most runs: what should have happened by now is looked for here. */
+void model_idle(struct model *m);
 /* From now on no more faults; streams that the workers keep are open. */
 void model_quiet(struct model *m);
 /* A figure of the server, at rest: "instances" with hub and status, "waiters", "timers", "ready", "flight", "streams". */

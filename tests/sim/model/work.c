@@ -1,0 +1,765 @@
+/* work.c - streams, dispatches, tokens; what a work item must be when it goes out (spec 4.2, 8). */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "internal.h"
+
+#define TOKEN_MAX 256
+
+/* ---- look-ups ---------------------------------------------------------------------------------------------- */
+
+static bool same_token(const struct hash_node *n, const void *key)
+{
+    return bytes_eq(CONTAINER_OF(n, struct dispatch, node)->token, *(const struct bytes *)key);
+}
+
+struct dispatch *dispatch_of_token(const struct model *m, struct bytes token)
+{
+    struct hash_node *n = hashmap_find(&m->tokens, bytes_hash(token), same_token, &token);
+    return n ? CONTAINER_OF(n, struct dispatch, node) : NULL;
+}
+
+struct dispatch *dispatch_by_number(const struct model *m, uint64_t number)
+{
+    return number > 0 && number <= m->dispatches.n ? m->dispatches.at[number - 1] : NULL;
+}
+
+struct dispatch *dispatch_last(const struct model *m, uint64_t inst)
+{
+    return inst < m->last_of.n ? m->last_of.at[inst] : NULL;
+}
+
+static bool is_timed_out(const struct model *m, const struct dispatch *d)
+{
+    uint64_t limit = d->is_turn ? m->settings->turn_timeout : m->settings->activity_timeout;
+    return limit > 0 && m->mono - d->lease >= (usec_t)limit;
+}
+
+static bool is_of_now(const struct inst *i, const struct dispatch *d)
+{
+    return d->exec == i->exec && d->turns == i->turns;
+}
+
+bool turn_in_flight(const struct model *m, const struct inst *i)
+{
+    const struct dispatch *d = dispatch_last(m, i->serial);
+    return d && d->process == m->process && d->state == OUT && is_of_now(i, d);
+}
+
+struct stream *stream_by_id(const struct model *m, uint64_t id)
+{
+    for (size_t n = m->streams.n; n-- > 0;)
+        if (m->streams.at[n]->id == id)
+            return m->streams.at[n];
+    return NULL;
+}
+
+/* ---- giving back, settling --------------------------------------------------------------------------------------- */
+
+static uint64_t item_of(const struct dispatch *d)
+{
+    return d->is_turn ? d->inst << 1 | 1 : d->task << 1;
+}
+
+static void drop_chunks(struct model *m, const struct dispatch *d)
+{
+    struct inst *i = d->is_turn ? state_by_serial(&m->state, d->inst) : NULL;
+    if (i && is_of_now(i, d))
+        i->chunks.n = 0;
+}
+
+void dispatch_return(struct model *m, struct dispatch *d, bool is_abandon)
+{
+    if (d->state != OUT || d->process != m->process)
+        return;
+    d->state = RETURNED;
+    d->returned_at = m->mono;
+    drop_chunks(m, d);
+    if (!is_abandon)
+        return;
+    struct abandon b = {.item = item_of(d), .stream = d->stream, .at = m->mono, .times = 1};
+    for (size_t n = 0; n < m->abandons.n; n++)
+        if (m->abandons.at[n].item == b.item)
+            b.times = MAX(b.times, m->abandons.at[n].times + 1);
+    VEC_PUSH(&m->abandons, b);
+}
+
+static void forget_abandons(struct model *m, uint64_t item)
+{
+    for (size_t n = m->abandons.n; n-- > 0;)
+        if (m->abandons.at[n].item == item)
+            VEC_REMOVE(&m->abandons, n);
+}
+
+static bool is_over(const struct model *m, const struct dispatch *d)
+{
+    if (d->is_turn) {
+        const struct inst *i = state_by_serial(&m->state, d->inst);
+        return !i || is_terminal(i) || !is_of_now(i, d);
+    }
+    for (size_t n = 0; n < m->state.tasks.n; n++)
+        if (m->state.tasks.at[n].serial == d->task)
+            return false;
+    return true;
+}
+
+void settle_all(struct model *m)
+{
+    for (size_t n = m->settled_to; n < m->dispatches.n; n++) {
+        struct dispatch *d = m->dispatches.at[n];
+        if (d->state != SETTLED && is_over(m, d)) {
+            d->state = SETTLED;
+            forget_abandons(m, item_of(d));
+        }
+        if (d->state == SETTLED && n == m->settled_to)
+            m->settled_to++;
+    }
+}
+
+void model_stream_end(struct model *m, uint64_t id)
+{
+    struct stream *s = stream_by_id(m, id);
+    if (!s || !s->is_open)
+        return;
+    s->is_open = false;
+    for (size_t n = m->settled_to; n < m->dispatches.n; n++) {
+        struct dispatch *d = m->dispatches.at[n];
+        if (d->stream != id || d->state == SETTLED)
+            continue;
+        d->lost = true;
+        if (d->state == OUT) {
+            reached(m, REACH_8_5_STREAM);
+            d->state = RETURNED;
+            d->returned_at = m->mono;
+            drop_chunks(m, d);
+        }
+    }
+}
+
+void model_stream_open(struct model *m, const struct model_stream *in)
+{
+    struct stream *s = calloc(1, sizeof(*s));
+    ASSERT(s);
+    s->id = in->id;
+    s->connection = in->connection;
+    s->hub = hub_name(m, in->hub);
+    s->token_less = in->token_less;
+    s->capacity_total = in->capacity_total;
+    s->is_open = true;
+    s->request =
+        unpack(m->arena, &get_work_items_request__descriptor, arena_dup(m->arena, in->request));
+    if (!s->request) {
+        s->request = arena_new(m->arena, GetWorkItemsRequest);
+        get_work_items_request__init(s->request);
+    }
+    VEC_PUSH(&m->streams, s);
+}
+
+void model_stream_slow(struct model *m, uint64_t id, bool is_slow)
+{
+    struct stream *s = stream_by_id(m, id);
+    if (s)
+        s->is_slow = is_slow;
+}
+
+/* ---- who may have what (spec 8.1, 8.3) ------------------------------------------------------------------------------ */
+
+/* Entries of one name are joined; one without versions does not widen another's list. */
+struct entry {
+    struct bytes name;
+    size_t n;
+    ProtobufCBinaryData *versions;
+};
+
+static bool matches(const struct entry *e, size_t n, struct bytes name, struct bytes version)
+{
+    bool named = false, restricted = false, has = false;
+    for (size_t k = 0; k < n; k++) {
+        if (!bytes_eq(e[k].name, name))
+            continue;
+        named = true;
+        restricted = restricted || e[k].n > 0;
+        for (size_t j = 0; j < e[k].n; j++)
+            has = has || bytes_eq(view(e[k].versions[j]), version);
+    }
+    return named && (!restricted || has);
+}
+
+bool stream_takes_turn(const struct stream *s, const struct inst *i)
+{
+    const WorkItemFilters *f = s->request->workitemfilters;
+    struct entry e[64];
+    if (s->hub != i->hub)
+        return false;
+    if (!f)
+        return true;
+    size_t n = MIN(f->n_orchestrations, ARRAY_LEN(e));
+    for (size_t k = 0; k < n; k++)
+        e[k] = (struct entry){view(f->orchestrations[k]->name), f->orchestrations[k]->n_versions,
+                              f->orchestrations[k]->versions};
+    return matches(e, n, i->name, i->version);
+}
+
+bool stream_takes_task(const struct stream *s, const struct task *t)
+{
+    const WorkItemFilters *f = s->request->workitemfilters;
+    struct entry e[64];
+    if (s->hub != t->hub)
+        return false;
+    if (!f)
+        return true;
+    size_t n = MIN(f->n_activities, ARRAY_LEN(e));
+    for (size_t k = 0; k < n; k++)
+        e[k] = (struct entry){view(f->activities[k]->name), f->activities[k]->n_versions,
+                              f->activities[k]->versions};
+    return matches(e, n, t->name, t->version);
+}
+
+void stream_count(const struct model *m, const struct stream *s, uint32_t *turns, uint32_t *tasks)
+{
+    *turns = *tasks = 0;
+    for (size_t n = m->settled_to; n < m->dispatches.n; n++) {
+        const struct dispatch *d = m->dispatches.at[n];
+        if (d->stream != s->id || d->state != OUT || is_timed_out(m, d))
+            continue;
+        if (d->is_turn)
+            ++*turns;
+        else
+            ++*tasks;
+    }
+}
+
+static bool has_room(const struct model *m, const struct stream *s, bool turn)
+{
+    uint32_t turns, tasks;
+    stream_count(m, s, &turns, &tasks);
+    int32_t limit = turn ? s->request->maxconcurrentorchestrationworkitems
+                         : s->request->maxconcurrentactivityworkitems;
+    uint32_t have = turn ? turns : tasks;
+    return (limit == 0 || have < (uint32_t)limit) &&
+           (s->capacity_total == 0 || turns + tasks < s->capacity_total);
+}
+
+void model_stream_figure(struct model *m, uint64_t stream, uint64_t turns, uint64_t tasks)
+{
+    const struct stream *s = stream_by_id(m, stream);
+    uint32_t a, b;
+    if (!s || !s->is_open || m->findings)
+        return;
+    stream_count(m, s, &a, &b);
+    if (a != turns || b != tasks)
+        found(m, CHECK_SLOTS,
+              "stream %llu holds %llu turns and %llu activities by the server's count, %u and %u "
+              "are unsettled",
+              (unsigned long long)stream, (unsigned long long)turns, (unsigned long long)tasks, a,
+              b);
+}
+
+/* ---- a work item ------------------------------------------------------------------------------------------------------- */
+
+static void check_token(struct model *m, struct bytes token)
+{
+    if (token.len == 0 || token.len > TOKEN_MAX)
+        found(m, CHECK_TOKEN, "an item has a token of %zu bytes", token.len);
+    else if (dispatch_of_token(m, token))
+        found(m, CHECK_TOKEN, "an item has a token that was out before");
+}
+
+static usec_t backoff_of(const struct model *m, const struct abandon *b)
+{
+    usec_t wait = USEC_PER_SEC;
+    for (unsigned n = 1; n < b->times && wait < (usec_t)m->settings->abandon_backoff_max; n++)
+        wait *= 2;
+    return MIN(wait, (usec_t)m->settings->abandon_backoff_max);
+}
+
+static void check_backoff(struct model *m, const struct stream *s, uint64_t item, struct bytes id)
+{
+    for (size_t n = 0; n < m->abandons.n; n++) {
+        const struct abandon *b = &m->abandons.at[n];
+        if (b->item == item && b->stream == s->id && m->mono < b->at + backoff_of(m, b))
+            found(m, CHECK_BACKOFF,
+                  "an item of '%.*s' came back after %lld us to the stream that abandoned it",
+                  BYTES_FMT(id), (long long)(m->mono - b->at));
+    }
+}
+
+static struct dispatch *dispatch_new(struct model *m, const struct stream *s, bool is_turn,
+                                     struct bytes token)
+{
+    struct dispatch *d = calloc(1, sizeof(*d));
+    ASSERT(d);
+    VEC_PUSH(&m->dispatches, d);
+    d->number = m->dispatches.n;
+    d->is_turn = is_turn;
+    d->token = arena_dup(m->arena, token);
+    d->token_less = s->token_less;
+    d->stream = s->id;
+    d->connection = s->connection;
+    d->process = m->process;
+    d->at = d->lease = m->mono;
+    d->state = s->is_open ? OUT : RETURNED;
+    hashmap_insert(&m->tokens, &d->node, bytes_hash(d->token));
+    return d;
+}
+
+/* pastEvents are the committed history. Long ones are compared wholly now and then. */
+static void check_past(struct model *m, struct arena *a, struct inst *i, OrchestratorRequest *q)
+{
+    if (q->requireshistorystreaming && q->n_pastevents == 0)
+        return;
+    if (q->n_pastevents != i->history.n) {
+        found(m, CHECK_PAST, "a turn of '%.*s' has %zu past events, its history %zu",
+              BYTES_FMT(i->id), q->n_pastevents, i->history.n);
+        return;
+    }
+    size_t from = i->history.n > 8 && m->dispatches.n % 8 ? i->history.n - 6 : 0;
+    for (size_t n = from; n < i->history.n; n++) {
+        const char *what = event_differs(m, a, i, i->history.at[n], q->pastevents[n]);
+        if (what)
+            found(m, CHECK_PAST, "past event %zu of '%.*s', a %s: %s", n, BYTES_FMT(i->id),
+                  event_name(i->history.at[n]->type), what);
+    }
+}
+
+static usec_t time_of(const HistoryEvent *e)
+{
+    return e->timestamp ? e->timestamp->seconds * USEC_PER_SEC + e->timestamp->nanos / 1000 : 0;
+}
+
+/* "Now" for the orchestrator: never back, behind every timer of the batch (spec 4.2). */
+static void check_started(struct model *m, const struct inst *i, const OrchestratorRequest *q)
+{
+    const HistoryEvent *e = q->newevents[0];
+    usec_t at = time_of(e), least = i->last_started;
+    if ((int)e->event_type_case != EV_TURN || e->eventid != -1) {
+        found(m, CHECK_NEW, "the first new event of '%.*s' is %s", BYTES_FMT(i->id),
+              event_name((int)e->event_type_case));
+        return;
+    }
+    for (size_t n = 1; n < q->n_newevents; n++) {
+        usec_t due;
+        if ((int)q->newevents[n]->event_type_case == EV_FIRED &&
+            q->newevents[n]->timerfired->fireat &&
+            stamp_read(q->newevents[n]->timerfired->fireat, &due))
+            least = MAX(least, q->newevents[n]->timerfired->fireat->seconds * USEC_PER_SEC +
+                                   q->newevents[n]->timerfired->fireat->nanos / 1000 + 1);
+    }
+    if (at < least || at > MAX(least, m->wall_max) || at <= 0)
+        found(
+            m, CHECK_NEW, "orchestratorStarted of '%.*s' is at %lld; it must be from %lld to %lld",
+            BYTES_FMT(i->id), (long long)at, (long long)least, (long long)MAX(least, m->wall_max));
+}
+
+/* newEvents are the front of the inbox; they are put into d->events. */
+static void check_new(struct model *m, struct arena *a, struct inst *i, OrchestratorRequest *q,
+                      struct dispatch *d)
+{
+    if (q->n_newevents < 2) {
+        found(m, CHECK_NEW, "a turn of '%.*s' has %zu new events", BYTES_FMT(i->id),
+              q->n_newevents);
+        return;
+    }
+    check_started(m, i, q);
+    d->started = time_of(q->newevents[0]);
+    size_t at = 0, bytes = 0;
+    for (size_t n = 1; n < q->n_newevents; n++) {
+        while (at < i->inbox.n && (i->inbox.at[at]->type == EV_TERMINATED) != i->terminating)
+            at++;
+        if (at == i->inbox.n) {
+            found(m, CHECK_NEW, "new event %zu of '%.*s' is a %s that is not in its inbox%s", n,
+                  BYTES_FMT(i->id), event_name((int)q->newevents[n]->event_type_case),
+                  i->terminating ? " (a termination comes alone)" : "");
+            return;
+        }
+        struct event *mine = i->inbox.at[at++];
+        const char *what = event_differs(m, a, i, mine, q->newevents[n]);
+        if (what) {
+            found(m, CHECK_NEW, "new event %zu of '%.*s' should be the %s of its inbox: %s", n,
+                  BYTES_FMT(i->id), event_name(mine->type), what);
+            return;
+        }
+        bytes += mine->size;
+        VEC_PUSH(&d->events, mine);
+    }
+    if (d->events.n > m->settings->turn_events ||
+        (d->events.n > 1 && bytes > m->settings->turn_bytes))
+        found(m, CHECK_NEW, "a turn of '%.*s' has %zu events of %zu bytes", BYTES_FMT(i->id),
+              d->events.n, bytes);
+}
+
+static bool same_batch(const struct dispatch *a, const struct dispatch *b)
+{
+    return a->started == b->started && a->events.n == b->events.n &&
+           (a->events.n == 0 ||
+            memcmp(a->events.at, b->events.at, a->events.n * sizeof(*a->events.at)) == 0);
+}
+
+/* Against the earlier dispatches of this turn (spec 8.2, 8.5). */
+static void check_again(struct model *m, const struct inst *i, const struct dispatch *d)
+{
+    const struct dispatch *longest = NULL, *token_less = NULL;
+    for (size_t n = 0; n + 1 < m->dispatches.n; n++) {
+        const struct dispatch *p = m->dispatches.at[n];
+        if (!p->is_turn || p->inst != d->inst || !is_of_now(i, p))
+            continue;
+        reached(m, REACH_8_5_REDELIVERED);
+        if (!longest || p->events.n > longest->events.n)
+            longest = p;
+        if (p->token_less)
+            token_less = p;
+    }
+    if (i->terminating) /* comes alone, whatever was out before */
+        return;
+    if (token_less && !same_batch(token_less, d))
+        found(
+            m, CHECK_TOKENLESS,
+            "a turn of '%.*s' that was out token-less came again with another batch: %zu events at "
+            "%lld, before %zu at %lld",
+            BYTES_FMT(i->id), d->events.n, (long long)d->started, token_less->events.n,
+            (long long)token_less->started);
+    else if (longest && d->events.n < longest->events.n && !d->token_less)
+        found(m, CHECK_NEW, "a turn of '%.*s' came again with %zu events instead of %zu",
+              BYTES_FMT(i->id), d->events.n, longest->events.n);
+}
+
+/* At most one unanswered dispatch on a connection; the next turn waits for the answers to the last (spec 8.2). */
+static void check_tokenless(struct model *m, const struct stream *s, const struct inst *i)
+{
+    usec_t hold = (usec_t)m->settings->tokenless_redelivery;
+    usec_t first_answer = 0;
+    bool unanswered = false;
+    for (size_t n = 0; n + 1 < m->dispatches.n; n++) {
+        const struct dispatch *p = m->dispatches.at[n];
+        if (!p->is_turn || !p->token_less || p->inst != i->serial || p->process != m->process)
+            continue;
+        if (s->token_less && !p->answered && !p->lost && p->connection == s->connection)
+            found(m, CHECK_TOKENLESS,
+                  "'%.*s' has an unanswered dispatch on this connection already", BYTES_FMT(i->id));
+        if (p->exec == i->exec && p->turns + 1 == i->turns) {
+            unanswered = unanswered || !p->answered;
+            if (p->answered && (!first_answer || p->answered_at < first_answer))
+                first_answer = p->answered_at;
+        }
+        if (is_of_now(i, p) && p->lost && s->token_less && m->mono < p->returned_at + hold)
+            found(m, CHECK_TOKENLESS,
+                  "a turn of '%.*s' came again %lld us after its token-less stream was lost",
+                  BYTES_FMT(i->id), (long long)(m->mono - p->returned_at));
+    }
+    if (s->token_less && unanswered && first_answer && m->mono < first_answer + hold)
+        found(m, CHECK_TOKENLESS,
+              "the next turn of '%.*s' went out while answers to the last one are missing",
+              BYTES_FMT(i->id));
+}
+
+static bool may_go(struct model *m, const struct inst *i)
+{
+    if (is_terminal(i)) {
+        found(m, CHECK_LEAK, "a turn of '%.*s' went out, which is %s", BYTES_FMT(i->id),
+              status_name(i->status));
+    } else if (i->inbox.n == 0) {
+        found(m, CHECK_LEAK, "a turn of '%.*s' went out, whose inbox is empty", BYTES_FMT(i->id));
+    } else if (!i->terminating && i->status == ST_SUSPENDED) {
+        found(m, CHECK_SUSPENDED, "a turn of '%.*s' went out, which is SUSPENDED",
+              BYTES_FMT(i->id));
+    } else if (!i->terminating && i->start_waits) {
+        found(m, CHECK_START, "a turn of '%.*s' went out before its scheduled start",
+              BYTES_FMT(i->id));
+    } else {
+        return true;
+    }
+    return false;
+}
+
+static void check_flight(struct model *m, const struct inst *i)
+{
+    struct dispatch *d = dispatch_last(m, i->serial);
+    if (!d || !turn_in_flight(m, i))
+        return;
+    if (!is_timed_out(m, d)) {
+        found(m, CHECK_TWICE, "a turn of '%.*s' went out while stream %llu has it",
+              BYTES_FMT(i->id), (unsigned long long)d->stream);
+        return;
+    }
+    reached(m, REACH_8_5_TIMEOUT);
+    dispatch_return(m, d, false);
+}
+
+static void turn_out(struct model *m, struct arena *a, struct stream *s, WorkItem *item)
+{
+    OrchestratorRequest *q = item->orchestratorrequest;
+    struct bytes id = view(q->instanceid);
+    struct inst *i = state_find(&m->state, s->hub, id);
+    if (!i) {
+        found(m, CHECK_LEAK, "a turn of '%.*s' went out, which is not there", BYTES_FMT(id));
+        return;
+    }
+    if (!bytes_eq(boxed(q->executionid), exec_text(m, i->exec))) {
+        found(m, CHECK_LEAK, "a turn of '%.*s' has the execution id '%.*s'", BYTES_FMT(id),
+              BYTES_FMT(boxed(q->executionid)));
+        return;
+    }
+    if (!may_go(m, i))
+        return;
+    check_flight(m, i);
+    if (!stream_takes_turn(s, i))
+        found(m, CHECK_FILTER, "a turn of '%.*s' (%.*s) went to a stream that does not take it",
+              BYTES_FMT(id), BYTES_FMT(i->name));
+    if (!has_room(m, s, true))
+        found(m, CHECK_SLOTS, "stream %llu got a turn beyond its limit", (unsigned long long)s->id);
+    check_token(m, view(item->completiontoken));
+    check_backoff(m, s, i->serial << 1 | 1, id);
+    struct dispatch *d = dispatch_new(m, s, true, view(item->completiontoken));
+    d->inst = i->serial;
+    d->exec = i->exec;
+    d->turns = i->turns;
+    check_past(m, a, i, q);
+    check_new(m, a, i, q, d);
+    check_again(m, i, d);
+    check_tokenless(m, s, i);
+    if (!q->entityparameters || !q->entityparameters->entitymessagereorderwindow)
+        found(m, CHECK_ITEM, "a turn of '%.*s' has no entityParameters", BYTES_FMT(id));
+    struct bytes trace = canonical(a, q->orchestrationtracecontext);
+    if (!bytes_eq(trace, bytes_is_none(i->trace) ? BYTES_LIT("") : i->trace))
+        found(m, CHECK_ITEM, "a turn of '%.*s' has another trace context than was answered",
+              BYTES_FMT(id));
+    while (m->last_of.n <= i->serial)
+        VEC_PUSH(&m->last_of, NULL);
+    m->last_of.at[i->serial] = d;
+}
+
+/* ---- activities ------------------------------------------------------------------------------------------------------------ */
+
+static struct dispatch *holder(const struct model *m, uint64_t task)
+{
+    for (size_t n = m->settled_to; n < m->dispatches.n; n++) {
+        struct dispatch *d = m->dispatches.at[n];
+        if (!d->is_turn && d->task == task && d->process == m->process && d->state == OUT)
+            return d;
+    }
+    return NULL;
+}
+
+static void task_out(struct model *m, struct arena *a, struct stream *s, WorkItem *item)
+{
+    ActivityRequest *q = item->activityrequest;
+    struct bytes request = canonical(a, q);
+    struct task *t = NULL;
+    struct dispatch *held = NULL;
+    for (size_t n = 0; n < m->state.tasks.n && (!t || held); n++) {
+        struct task *k = &m->state.tasks.at[n];
+        if (k->hub == s->hub && bytes_eq(k->request, request)) {
+            t = k;
+            held = holder(m, k->serial);
+        }
+    }
+    if (!t) {
+        found(m, CHECK_LEAK, "activity %d '%.*s' of '%.*s' went out, which no commit has scheduled",
+              q->taskid, BYTES_FMT(view(q->name)),
+              BYTES_FMT(q->orchestrationinstance ? view(q->orchestrationinstance->instanceid)
+                                                 : BYTES_LIT("")));
+        return;
+    }
+    if (t->terminated)
+        found(m, CHECK_CANCELLED, "activity %d '%.*s' of a terminated execution went out", t->id,
+              BYTES_FMT(t->name));
+    if (held && !is_timed_out(m, held))
+        found(m, CHECK_TWICE, "activity %d '%.*s' went out while stream %llu has it", t->id,
+              BYTES_FMT(t->name), (unsigned long long)held->stream);
+    else if (held)
+        dispatch_return(m, held, false);
+    if (!stream_takes_task(s, t))
+        found(m, CHECK_FILTER, "activity '%.*s' went to a stream that does not take it",
+              BYTES_FMT(t->name));
+    if (!has_room(m, s, false))
+        found(m, CHECK_SLOTS, "stream %llu got an activity beyond its limit",
+              (unsigned long long)s->id);
+    check_token(m, view(item->completiontoken));
+    check_backoff(m, s, t->serial << 1, t->name);
+    struct dispatch *d = dispatch_new(m, s, false, view(item->completiontoken));
+    d->inst = t->inst;
+    d->exec = t->exec;
+    d->task = t->serial;
+}
+
+void model_item(struct model *m, uint64_t stream, struct bytes bytes)
+{
+    struct stream *s = stream_by_id(m, stream);
+    if (m->findings)
+        return;
+    struct arena *a = arena_create();
+    WorkItem *item = unpack(a, &work_item__descriptor, bytes);
+    if (!s || !item) {
+        found(m, CHECK_ITEM, "an item %s", s ? "does not decode" : "came on an unknown stream");
+    } else if (item->request_case == WORK_ITEM__REQUEST_HEALTH_PING) {
+        if (item->completiontoken.len > 0)
+            found(m, CHECK_ITEM, "a health ping has a token");
+    } else if (item->request_case == WORK_ITEM__REQUEST_ORCHESTRATOR_REQUEST) {
+        turn_out(m, a, s, item);
+    } else if (item->request_case == WORK_ITEM__REQUEST_ACTIVITY_REQUEST) {
+        task_out(m, a, s, item);
+    } else {
+        found(m, CHECK_ITEM, "an item of kind %d", (int)item->request_case);
+    }
+    arena_free(a);
+}
+
+/* ---- answers without tokens ---------------------------------------------------------------------------------------------------- */
+
+/* An answer that names only its instance answers the oldest unanswered dispatch of it on its connection, else of any. */
+void tokenless_answered(struct model *m, const struct call *c)
+{
+    OrchestratorResponse *q = c->request;
+    struct inst *i = state_find(&m->state, c->hub, view(q->instanceid));
+    struct dispatch *other = NULL;
+    if (q->completiontoken.len > 0 || !i)
+        return;
+    for (size_t n = 0; n < m->dispatches.n; n++) {
+        struct dispatch *d = m->dispatches.at[n];
+        if (!d->is_turn || !d->token_less || d->answered || d->inst != i->serial ||
+            d->process != m->process)
+            continue;
+        if (d->connection == c->connection) {
+            d->answered = true;
+            d->answered_at = m->mono;
+            return;
+        }
+        other = other ? other : d;
+    }
+}
+
+struct dispatch *tokenless_refused(struct model *m, const struct call *c, struct bytes id,
+                                   bool is_turn, int32_t task)
+{
+    struct inst *i = state_find(&m->state, c->hub, id);
+    for (size_t n = m->dispatches.n; i && n-- > m->settled_to;) {
+        struct dispatch *d = m->dispatches.at[n];
+        if (d->is_turn != is_turn || d->inst != i->serial || d->process != m->process ||
+            d->state != OUT || d->connection != c->connection || !d->token_less)
+            continue;
+        if (is_turn)
+            return d;
+        for (size_t k = 0; k < m->state.tasks.n; k++)
+            if (m->state.tasks.at[k].serial == d->task && m->state.tasks.at[k].id == task)
+                return d;
+    }
+    return NULL;
+}
+
+/* ---- nothing to do: what should have happened by now ------------------------------------------------------------------------------ */
+
+#define PATIENCE (5 * USEC_PER_SEC)
+
+/* Since when this has been seen at each look; 0: for the first time now. */
+static usec_t seen_for(struct model *m, uint64_t key)
+{
+    for (size_t n = 0; n < m->since_n; n++)
+        if (m->since[n].key == key) {
+            m->since[n].look = m->look;
+            return m->mono - m->since[n].at;
+        }
+    if (m->since_n == m->since_cap) {
+        m->since_cap = m->since_cap ? m->since_cap * 2 : 32;
+        m->since = realloc(m->since, m->since_cap * sizeof(*m->since));
+        ASSERT(m->since);
+    }
+    m->since[m->since_n++] = (struct since){.key = key, .at = m->mono, .look = m->look};
+    return 0;
+}
+
+static void forget_unseen(struct model *m)
+{
+    for (size_t n = m->since_n; n-- > 0;)
+        if (m->since[n].look != m->look)
+            m->since[n] = m->since[--m->since_n];
+}
+
+static usec_t patience_for(const struct model *m, uint64_t item)
+{
+    usec_t most = PATIENCE + (usec_t)m->settings->tokenless_redelivery;
+    for (size_t n = 0; n < m->abandons.n; n++)
+        if (m->abandons.at[n].item == item)
+            most = MAX(most, PATIENCE + 2 * backoff_of(m, &m->abandons.at[n]));
+    return most;
+}
+
+static bool holds_unanswered(const struct model *m, const struct stream *s, const struct inst *i)
+{
+    for (size_t n = 0; n < m->dispatches.n; n++) {
+        const struct dispatch *p = m->dispatches.at[n];
+        if (p->is_turn && p->token_less && !p->answered && !p->lost && p->inst == i->serial &&
+            p->process == m->process && p->connection == s->connection)
+            return true;
+    }
+    return false;
+}
+
+const struct stream *stream_for_turn(const struct model *m, const struct inst *i)
+{
+    for (size_t n = 0; n < m->streams.n; n++) {
+        const struct stream *s = m->streams.at[n];
+        if (s->is_open && !s->is_slow && stream_takes_turn(s, i) && has_room(m, s, true) &&
+            !(s->token_less && holds_unanswered(m, s, i)))
+            return s;
+    }
+    return NULL;
+}
+
+const struct stream *stream_for_task(const struct model *m, const struct task *t)
+{
+    for (size_t n = 0; n < m->streams.n; n++) {
+        const struct stream *s = m->streams.at[n];
+        if (s->is_open && !s->is_slow && stream_takes_task(s, t) && has_room(m, s, false))
+            return s;
+    }
+    return NULL;
+}
+
+static void look_for_starved(struct model *m)
+{
+    for (size_t n = 0; n < m->state.insts.n; n++) {
+        const struct inst *i = m->state.insts.at[n];
+        uint64_t item = i->serial << 1 | 1;
+        if (!is_dispatchable(i) || turn_in_flight(m, i))
+            continue;
+        const struct stream *s = stream_for_turn(m, i);
+        if (s && seen_for(m, item << 32 | (i->turns << 1)) > patience_for(m, item))
+            found(m, CHECK_STARVED,
+                  "a turn of '%.*s' is ready, stream %llu has room, and it does not go out",
+                  BYTES_FMT(i->id), (unsigned long long)s->id);
+    }
+    for (size_t n = 0; n < m->state.tasks.n; n++) {
+        const struct task *t = &m->state.tasks.at[n];
+        if (t->terminated || holder(m, t->serial))
+            continue;
+        const struct stream *s = stream_for_task(m, t);
+        if (s && seen_for(m, t->serial << 33) > patience_for(m, t->serial << 1))
+            found(m, CHECK_STARVED,
+                  "activity %d '%.*s' is ready, stream %llu has room, and it does not go out",
+                  t->id, BYTES_FMT(t->name), (unsigned long long)s->id);
+    }
+}
+
+/* Spec 8.2, part 1 of the simulator: due timers fire within 1 s, also after the clock stepped forward. */
+static void look_for_late(struct model *m)
+{
+    for (size_t n = 0; n < m->state.timers.n; n++) {
+        const struct timer *t = &m->state.timers.at[n];
+        const struct inst *i = state_by_serial(&m->state, t->inst);
+        if (i && t->due <= m->wall && seen_for(m, t->serial << 33 | 1) > USEC_PER_SEC)
+            found(m, CHECK_TIMER_LATE,
+                  "timer %d (kind %d) of '%.*s' was due at %lld and has not fired at %lld", t->id,
+                  (int)t->kind, BYTES_FMT(i->id), (long long)t->due, (long long)m->wall);
+    }
+}
+
+void model_idle(struct model *m)
+{
+    if (m->findings)
+        return;
+    m->look++;
+    waiters_idle(m);
+    look_for_starved(m);
+    look_for_late(m);
+    forget_unseen(m);
+}
