@@ -86,7 +86,7 @@ def test_duplicates(t):
     assert events_of(i.new, "taskCompleted")[0].result.value == "first"
     w.result(a, "third")
     w.done(i, act.task(2, "b"))
-    w.none(0.3, "turn")
+    w.quiet("turn")
     # Two tokens of one scheduling: the first answer counts, whoever gives it.
     b = w.task()
     w.close()
@@ -198,10 +198,11 @@ def test_late_results(t):
     i = w.turn()
     assert kinds(i.new) == ["orchestratorStarted", "executionStarted"]
     w.done(i, act.complete())
-    w.none(0.3)
+    w.quiet()
 
 
 def test_strange_tokens(t):
+    t.shared(abandon__backoff_max="1ms")
     id, c, w, i = t.started()
     w.done(i, act.task(1, "a"))
     a = w.task()
@@ -217,7 +218,7 @@ def test_strange_tokens(t):
     # A token of the other kind.
     w.call("CompleteOrchestratorTask", w.response(i, [act.complete(result="no")], token=a.token))
     assert c.status(id) == "RUNNING"
-    w.none(0.3)
+    w.quiet()
     w.result(a, "yes")
     w.done(w.turn(), act.complete(result="r"))
     assert c.wait(id).output.value == "r"
@@ -260,7 +261,7 @@ def test_result_while_suspended(t):
                             + ["eventRaised"] * 3 + ["executionResumed"])
     assert [e.taskScheduledId for e in events_of(i.new, "taskCompleted")] == [a.task_id for a in tasks]
     w.done(i, act.complete())
-    w.none(0.3)
+    w.quiet()
     check_legal(c.history(id), True)
 
 

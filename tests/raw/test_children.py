@@ -193,7 +193,7 @@ def test_a_child_that_takes_long(t):
         assert k.started.parentInstance.orchestrationInstance.instanceId == id
         w.done(k, act.again())
     k = w.turn(id=k.id)
-    w.none(0.3, id=id)
+    w.quiet(id=id)
     w.done(k, act.complete(result="once"))
     i = w.turn(id=id)
     assert [e.result.value for e in events_of(i.new, "subOrchestrationInstanceCompleted")] == ["once"]
@@ -221,7 +221,7 @@ def test_parent_done_first(t):
         c.event(k.id)
         w.done(w.turn(id=k.id), act.complete(result="nobody listens"))
         assert c.wait(k.id).output.value == "nobody listens"
-        w.none(0.2)
+        w.quiet()
         assert c.history(id) == h
     # Purging the parent does not touch a running child.
     id = c.start("parent")
@@ -239,7 +239,7 @@ def test_parent_done_first(t):
     w.done(i, act.task(1, "a"))
     w.task()
     w.done(k, act.complete())
-    w.none(0.4)
+    w.quiet()
 
 
 # checklist: 73
@@ -300,7 +300,7 @@ def test_a_suspended_parent_buffers(t):
     c.suspend(id)
     assert c.status(k.id) == "PENDING", "children are not suspended"
     w.done(k, act.complete(result="r"))
-    w.none(0.5)
+    w.quiet()
     c.resume(id)
     i = w.turn(id=id)
     assert kinds(i.new) == ["orchestratorStarted", "executionSuspended",
@@ -315,7 +315,7 @@ def test_repeats_of_a_running_child(t):
     k = w.turn(id="kid-" + id)
     c.event(id)
     w.done(w.turn(id=id), act.child(1, "k", "kid-" + id))
-    w.none(0.4)
+    w.quiet()
     w.done(k, act.complete())
     i = w.turn(id=id)
     assert kinds(i.new) == ["orchestratorStarted", "subOrchestrationInstanceCompleted"]

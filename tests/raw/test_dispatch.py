@@ -167,7 +167,7 @@ def test_activities_inherit_the_version_for_matching(t):
 # reports: BL-028
 def test_unmatched_work_waits_and_blocks_nobody(t):
     c = t.client()
-    w = t.worker(filters=filters(orchestrations=["yes"], activities=["X"]))
+    w = t.worker(filters=filters(orchestrations=["yes", "probe"], activities=["X"]))
     stuck = [c.start("no") for _ in range(30)]
     for n in range(5):
         id = c.start("yes")
@@ -176,7 +176,7 @@ def test_unmatched_work_waits_and_blocks_nobody(t):
         i = w.turn(id=id)
         w.done(i, act.complete())
         assert c.wait(id).orchestrationStatus == COMPLETED
-    w.none(0.3)
+    w.quiet()
     assert all(c.status(id) == "PENDING" for id in stuck)
     z = t.worker(filters=filters(activities=["Z"]))
     for _ in range(5):

@@ -35,7 +35,7 @@ def test_order_before_start_running_and_suspended(t):
     c.suspend(id)
     for n in range(15, 20):
         c.event(id, "x", str(n))
-    w.none(0.4)
+    w.quiet()
     c.resume(id)
     i = w.turn()
     assert raised_inputs(i.new) == [str(n) for n in range(15, 20)]
@@ -53,7 +53,7 @@ def test_events_to_the_ended_and_the_unknown(t):
         before = c.history(id), c.get(id)
         c.event(id, "e", "v")
         assert (c.history(id), c.get(id)) == before
-    w.none(0.5)
+    w.quiet()
     expect_error(lambda: c.event("nobody"), "NOT_FOUND", "Orchestration instance 'nobody' not found")
     expect_error(lambda: c.event("x1", ""), "INVALID_ARGUMENT")
     expect_error(lambda: c.event("", "e"), "INVALID_ARGUMENT", "instanceId must not be empty")
@@ -88,7 +88,7 @@ def test_send_event(t):
            for e in events_of(o.new, "eventRaised")]
     assert got == [("Hi", "data"), ("none", None)]
     assert all(e.eventId == -1 for e in o.new)
-    w.none(0.3)
+    w.quiet()
     h = c.history(id)
     sent = [(e.eventId, e.eventSent.instanceId, e.eventSent.name, e.eventSent.input.value)
             for e in h if e.HasField("eventSent")]
@@ -111,7 +111,7 @@ def test_send_to_self(t):
     assert raised_inputs(i.new) == ["1"]
     w.done(i, act.send(2, id, "self", "2"), act.complete(result="r"))
     assert c.wait(id).output.value == "r"
-    w.none(0.4)
+    w.quiet()
     assert kinds(c.history(id))[-2:] == ["eventSent", "executionCompleted"]
     # Across continue-as-new it is carried.
     id = c.start("o")
@@ -165,7 +165,7 @@ def test_the_same_event_sent_every_turn(t):
     i = w.turn(id=id)
     w.done(i, again, act.complete())
     c.wait(id)
-    w.none(0.3, id=other)
+    w.quiet(id=other)
     h = check_legal(c.history(id), True)
     sent = events_of(h, "eventSent")
     assert len(sent) == 1 and sent[0].instanceId == other and sent[0].name == "E"

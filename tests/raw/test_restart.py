@@ -64,7 +64,7 @@ def test_everything_else_survives(t):
     restart()
     i = w.turn()
     assert kinds(i.new) == ["orchestratorStarted", "taskCompleted"]
-    w.none(0.3, "task")
+    w.quiet("task")
     w.done(i)
     c.event("x", "e", "v")
     restart()
@@ -98,7 +98,7 @@ def test_everything_else_survives(t):
     assert c.purge("x").deletedInstanceCount == 1
     restart()
     assert c.get("x") is None
-    w.none(0.3)
+    w.quiet()
 
 
 # reports: BL-004
@@ -212,13 +212,13 @@ def test_restarts_invent_nothing(t):
     for _ in range(5):
         s.restart()
     w = t.worker()
-    w.none(0.5)
     with sqlite3.connect("file:%s?mode=ro" % s.store_path(), uri=True) as db:
         tables = [r[0] for r in db.execute("select name from sqlite_master where type = 'table'")]
         counts = {x: db.execute("select count(*) from %s" % x).fetchone()[0] for x in tables
                   if "instance" in x or "object" in x}
     assert counts and max(counts.values()) == 1, counts
     assert t.client().status(id) == "RUNNING"
+    w.quiet()
 
 
 def metric(s, name):

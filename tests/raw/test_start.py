@@ -43,7 +43,7 @@ def test_bad_names_and_ids(t):
     expect_error(lambda: c.start("o", "\U0001f600" * 101), "INVALID_ARGUMENT", contains="101")
     for _ in range(3):
         w.turn()
-    w.none(0.3)
+    w.quiet()
 
 
 # reports: BL-072, BL-073, BL-074
@@ -136,7 +136,7 @@ def test_scheduled_instances_can_be_ended(t):
     c.terminate(id, "no")
     state = c.wait(id, 5)
     assert state.orchestrationStatus == TERMINATED and state.output.value == "no"
-    w.none(0.5)
+    w.quiet()
     assert c.purge(id).deletedInstanceCount == 1
 
 
@@ -265,7 +265,7 @@ def test_replacing_a_child_tells_its_parent(t):
     assert not k.started.HasField("parentInstance")
     w.done(k, act.complete())
     w.done(i, act.complete())
-    w.none(0.3)
+    w.quiet()
 
 
 # checklist: 20
@@ -483,7 +483,7 @@ def test_start_terminate_raise_in_a_row(t):
             c.event(id, "e", "v")
             w.open()
             assert c.wait(id, 5).orchestrationStatus == TERMINATED
-            w.none(0.3)
+            w.quiet()
         else:
             c.event(id, "e", "v")
             w.open()

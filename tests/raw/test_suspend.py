@@ -24,15 +24,14 @@ def test_suspended_at_once(t):
     c.suspend(id)
     assert c.status(id) == "SUSPENDED"
     # The turn in flight finishes, and its new work is handed out.
-    w.done(i, *[act.task(n, "a") for n in range(5)], act.timer(9, after=0.05))
+    w.done(i, *[act.task(n, "a") for n in range(5)], act.timer(9, at=pb.Timestamp(seconds=1)))
     assert c.status(id) == "SUSPENDED"
     tasks = [w.task() for _ in range(5)]
     for a in tasks:
         w.result(a, str(a.task_id))
-    time.sleep(0.3)
     for n in range(3):
         c.event(id, "e", str(n))
-    w.none(0.8)
+    w.quiet()
     c.resume(id)
     assert c.status(id) == "RUNNING"
     i = w.turn()
@@ -52,7 +51,7 @@ def test_suspend_before_the_first_turn(t):
     c.suspend(id)
     assert c.status(id) == "SUSPENDED"
     w = t.worker()
-    w.none(0.5)
+    w.quiet()
     c.resume(id)
     assert c.status(id) == "PENDING"
     i = w.turn()
@@ -80,7 +79,7 @@ def test_the_turn_in_flight_moves_the_remembered_status(t):
     id, _, _, i = t.started(client=c, worker=w)
     c.suspend(id)
     w.done(i, act.again())
-    w.none(0.3)
+    w.quiet()
     assert c.status(id) == "SUSPENDED" and c.get(id).executionId.value != i.execution
     c.resume(id)
     assert c.status(id) == "RUNNING"
@@ -101,7 +100,7 @@ def test_suspensions_around_continue_as_new(t):
     c.event(id, "e", "1")
     w.done(i, act.again())
     assert c.status(id) == "SUSPENDED"
-    w.none(0.4)
+    w.quiet()
     c.resume(id)
     i = w.turn()
     assert kinds(i.new) == ["orchestratorStarted", "executionStarted", "executionSuspended",
@@ -123,7 +122,7 @@ def test_no_ops_and_unknown(t):
         assert (c.get(id), c.history(id)) == before
     make(c, w, "run", RUNNING)
     c.resume("run", "r")
-    w.none(0.4)
+    w.quiet()
     assert c.status("run") == "RUNNING"
     c.suspend("run", "1")
     c.suspend("run", "2")
@@ -178,7 +177,7 @@ def test_terminate_a_suspended_one(t):
     assert s.orchestrationStatus == TERMINATED and s.output.value == "the output"
     h = check_legal(c.history(id), True)
     assert raised_inputs(h) == ["1"], "the rest goes undelivered"
-    w.none(0.3)
+    w.quiet()
 
 
 # checklist: 83
@@ -200,7 +199,7 @@ def test_terminate_the_never_run(t):
     assert h[3].executionCompleted.orchestrationStatus == TERMINATED
     check_legal(h, True)
     w = t.worker()
-    w.none(0.4)
+    w.quiet()
     assert c.purge(ids[0]).deletedInstanceCount == 1
 
 
@@ -265,7 +264,7 @@ def test_answers_to_a_termination(t):
         assert s.orchestrationStatus == status, what
         assert (s.output.value if s.HasField("output") else None) == output, (what, s)
         check_legal(c.history(id), True)
-    w.none(0.3)
+    w.quiet()
 
 
 def test_what_still_happens_in_a_terminating_turn(t):
@@ -275,12 +274,12 @@ def test_what_still_happens_in_a_terminating_turn(t):
     id = c.start("o")
     w.done(w.turn(id=id))
     c.terminate(id, "why")
-    w.done(w.turn(id=id), act.task(1, "no"), act.timer(2, after=0.1), act.child(3, "no", "no-kid"),
+    w.done(w.turn(id=id), act.task(1, "no"), act.timer(2, at=pb.Timestamp(seconds=1)), act.child(3, "no", "no-kid"),
            act.send(4, other, "yes"), act.terminated(5))
     assert c.wait(id).orchestrationStatus == TERMINATED
     i = w.turn(id=other)
     assert raised_inputs(i.new) == [""]
-    w.none(0.4)
+    w.quiet()
     assert c.get("no-kid") is None
 
 
@@ -297,7 +296,7 @@ def test_queued_activities_of_a_terminated_one(t):
     c.wait(id)
     for a in held:
         w.result(a, "late")
-    w.none(0.5)
+    w.quiet()
     # After COMPLETED what was scheduled still runs.
     id = c.start("o")
     w.done(w.turn(), *[act.task(n, "a") for n in range(5)], act.complete())
@@ -366,7 +365,7 @@ def test_recursive(t):
     c.terminate("q", "only me")
     w.done(w.turn(id="q"), act.terminated(result="only me"))
     c.wait("q")
-    w.none(0.4)
+    w.quiet()
     assert [c.status("q" + x) for x in ("-a", "-b", "-g", "-x")] == [
         "FAILED", "RUNNING", "RUNNING", "RUNNING"]
 
@@ -432,7 +431,7 @@ def test_terminate_the_unknown_and_the_ended(t):
     i = w.turn()
     assert i.new[1].executionTerminated.input.value == "first"
     w.done(i, act.terminated(result="first"))
-    w.none(0.3)
+    w.quiet()
     assert kinds(c.history(id)).count("executionTerminated") == 1
 
 
@@ -761,7 +760,7 @@ def test_control_calls_in_the_batch_of_a_turn(t):
     assert not errors, errors
     assert c.status(id) == "SUSPENDED"
     w.open()
-    w.none(0.3, id=id)
+    w.quiet(id=id)
     c.resume(id)
     i = w.turn(id=id)
     assert kinds(i.new) == ["orchestratorStarted", "executionStarted", "executionSuspended", "eventRaised",
@@ -831,7 +830,7 @@ def test_more_calls_in_one_batch(t):
     errors = at_once(t, s, done, done)
     assert not errors
     a, b = w.task(id=id), w.task(id=id)
-    w.none(0.3)
+    w.quiet()
     errors = at_once(
         t, s, call("CompleteActivityTask", w.activity_response(a, "1")),
         call("CompleteActivityTask", w.activity_response(a, "2")),
@@ -874,4 +873,4 @@ def test_more_calls_in_one_batch(t):
     assert c.wait(id).orchestrationStatus == TERMINATED
     assert c.get(k.id).orchestrationStatus == COMPLETED
     check_legal(c.history(id), True)
-    w.none(0.3)
+    w.quiet()

@@ -81,7 +81,7 @@ def test_events_during_a_turn(t):
     id, c, w, i = t.started()
     for n in range(5):
         c.event(id, "e", str(n))
-    w.none(0.4)
+    w.quiet()
     w.done(i)
     i = w.turn()
     assert kinds(i.new) == ["orchestratorStarted"] + ["eventRaised"] * 5
@@ -145,7 +145,7 @@ def test_completion_anywhere_in_the_list(t):
         h = check_legal(c.history(id), True)
         assert kinds(h)[2:] == ["taskScheduled", "eventSent", "subOrchestrationInstanceCreated",
                                 "executionCompleted"]
-        w.none(0.2, id=id)
+        w.quiet(id=id)
 
 
 # checklist: 41, 145
@@ -169,11 +169,11 @@ def test_the_same_id_twice(t):
     w.done(i, same, same, act.timer(2, after=3600), act.child(3, "kid", "kid"))
     a = w.task()
     k = w.turn(id="kid")
-    w.none(0.3, "task")
+    w.quiet("task")
     c.event(id)
     i = w.turn(id=id)
     w.done(i, same, act.timer(2, after=3600), act.child(3, "kid", "kid"))  # not confirmed: sent again
-    w.none(0.4)
+    w.quiet()
     assert kinds(c.history(id)).count("taskScheduled") == 1
     assert kinds(c.history(id)).count("timerCreated") == 1
     assert kinds(c.history(id)).count("subOrchestrationInstanceCreated") == 1
@@ -250,7 +250,7 @@ def test_invalid_actions(t):
             h = check_legal(c.history(id), True)
             assert kinds(h) == ["orchestratorStarted", "executionStarted", "executionCompleted"], what
             assert h[-1].executionCompleted.failureDetails == d
-    w.none(0.3)
+    w.quiet()
 
 
 # checklist: 45
@@ -280,7 +280,7 @@ def test_partial_chunks(t):
     w.done(i, act.task(2, "a", "2"), partial=True, chunk=1, processed=0)
     w.done(i, act.task(2, "a", "twice"), partial=True, chunk=1, processed=0)  # stored: ignored
     w.done(i, act.task(3, "a", "3"), partial=True, chunk=2, processed=0)
-    w.none(0.3)
+    w.quiet()
     w.done(i, act.task(4, "a", "4"), chunk=3, processed=0, status="final")
     got = [w.task() for _ in range(4)]
     assert [(a.task_id, a.input) for a in got] == [(n, str(n)) for n in (1, 2, 3, 4)]
@@ -387,7 +387,7 @@ def test_history_limit(t):
     p = w.turn(id=parent)
     f = events_of(p.new, "subOrchestrationInstanceFailed")[0].failureDetails
     assert f.errorType == "HistoryLimitExceeded"
-    w.none(0.3, "task")
+    w.quiet("task")
     assert "b" not in [e.name for e in events_of(c.history(i.id), "taskScheduled")]
     assert text
 
@@ -675,7 +675,7 @@ def test_turns_may_do_nothing(t):
     id, c, w, i = t.started()
     w.done(i)
     assert kinds(c.history(id)) == ["orchestratorStarted", "executionStarted"]
-    w.none(0.3)
+    w.quiet()
     c.event(id)
     w.done(w.turn())
     assert kinds(c.history(id)) == ["orchestratorStarted", "executionStarted", "orchestratorStarted",
@@ -884,6 +884,6 @@ def test_history_limit_in_bytes(t):
                  "Orchestration '%s' would exceed maximum history size" % id)
     s = c.wait(id, 10)
     assert s.orchestrationStatus == FAILED and s.failureDetails.errorType == "HistoryLimitExceeded"
-    w.none(0.3)
+    w.quiet()
     # Terminate and purge do not depend on it.
     assert c.purge(id).deletedInstanceCount == 1

@@ -17,6 +17,12 @@ def waiting(c, id, method="WaitForInstanceCompletion", timeout=None, payloads=Tr
     return c.future(method, pb.GetInstanceRequest(instanceId=id, getInputsAndOutputs=payloads), timeout)
 
 
+def taken(c):
+    """What was called before on this connection has been taken in, and answered if there is an answer."""
+    for _ in range(3):
+        c.status("nobody")
+
+
 def settle(h, t, id="x"):
     """Everything about the instance that was sent before on this connection has been taken in."""
     s = h.call("GetInstance", pb.GetInstanceRequest(instanceId=id), hub=t.hub)
@@ -29,11 +35,11 @@ def test_wait_before_creation(t):
     c, w = t.pair()
     end = waiting(c, "soon")
     start = waiting(c, "soon", "WaitForInstanceStart")
-    time.sleep(0.5)
+    taken(c)
     assert not end.done() and not start.done()
     c.start("o", "soon")
     i = w.turn()
-    time.sleep(0.3)
+    taken(c)
     assert not start.done(), "PENDING is not started"
     w.done(i)
     assert start.result(10).orchestrationState.orchestrationStatus == RUNNING
@@ -97,7 +103,7 @@ def test_true_now_answers_now(t):
     c.start("o", "never")
     c.suspend("never")  # suspended before its start: still waits
     f = waiting(c, "never", "WaitForInstanceStart")
-    time.sleep(0.4)
+    taken(c)
     assert not f.done()
     c.terminate("never")
     assert f.result(10).orchestrationState.orchestrationStatus == TERMINATED
@@ -142,14 +148,14 @@ def test_waiters_belong_to_the_id(t):
     w.done(i)
     c.start("o", id, replaceable=[RUNNING, TERMINATED])
     i = w.turn()
-    time.sleep(0.3)
+    taken(c)
     assert not f.done(), "replacement is no end"
     w.done(i, act.complete(result="third"))
     assert f.result(10).orchestrationState.output.value == "third"
     # Purged while waited for: it is unknown now, and waited for again.
     c.purge(id)
     f = waiting(c, id)
-    time.sleep(0.2)
+    taken(c)
     c.start("o", id)
     w.done(w.turn(), act.complete(result="fourth"))
     assert f.result(10).orchestrationState.output.value == "fourth"
@@ -159,9 +165,9 @@ def test_waits_on_start_survive_replacement(t):
     c = t.client()
     id = c.start("o", "x")
     f = waiting(c, id, "WaitForInstanceStart")
-    time.sleep(0.2)
+    taken(c)
     c.start("o", id, replaceable=[PENDING, TERMINATED])
-    time.sleep(0.3)
+    taken(c)
     assert not f.done()
     w = t.worker()
     w.done(w.turn())
