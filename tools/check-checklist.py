@@ -46,7 +46,7 @@ REPORTS = numbers("""1-15, 18, 19, 21, 22, 25-28, 30-32, 34, 35, 37, 39, 40, 42-
 IN_PART = {
     "days instead of an hour a night, a published rate, a command that checks a store": numbers("13, 119"),
     "PostgreSQL and several nodes (the embedded store's part is shown)": numbers("15, 118"),
-    "backup as a command, the way to PostgreSQL (power cuts are shown)": numbers("137"),
+    "the way to PostgreSQL (power cuts and copies are shown)": numbers("137"),
     "events kept for ids that are not there yet, by choice": numbers("35"),
     "history streaming to workers": numbers("106, 114"),
     "entities": numbers("44, 84"),

@@ -14,7 +14,7 @@ from lib.client import Client
 from lib.history import check_legal, events_of, raised_inputs
 from lib.proto import COMPLETED, FAILED, PENDING, RUNNING, STATUS_NAMES, TERMINATED, kinds, pb
 from lib.runner import NIGHTLY, limit, serial
-from lib.server import binary, eventually
+from lib.server import Server, binary, eventually
 from lib.worker import GO, JAVA, Auto, Worker, filters
 
 
@@ -561,6 +561,52 @@ def test_a_torn_log(t):
             if state is not None and state.orchestrationStatus == RUNNING:
                 check_legal(c.history(id))
         w.close()
+
+
+# reports: BL-137
+@serial
+def test_a_copy_made_under_load(t):
+    """As docs/operating.md says to make one: the store of one moment, with all that was acknowledged before it."""
+    s = t.own_server()
+    c = t.client()
+    auto = t.auto({"o": Load.chain}, {"a": lambda i: i.input})
+    stop, acknowledged = threading.Event(), []
+
+    def start(k):
+        mine = Client(s.target, t.hub)
+        while not stop.is_set():
+            acknowledged.append(mine.start("o", "i%d-%d" % (k, len(acknowledged))))
+        mine.close()
+
+    threads = [threading.Thread(target=start, args=(k,), daemon=True) for k in range(3)]
+    for x in threads:
+        x.start()
+    copies = []
+    for n in range(3):
+        eventually(lambda: len(acknowledged) > 30 * (n + 1), 30)
+        before = list(acknowledged)
+        path = os.path.join(s.dir, "copy%d.db" % n)
+        db = sqlite3.connect(s.store_path())
+        db.execute("vacuum into ?", [path])
+        db.close()
+        copies.append((path, before))
+    stop.set()
+    for x in threads:
+        x.join()
+    auto.check()
+    for path, before in copies:
+        other = t.later(Server(store="sqlite:" + path)).start()
+        c = t.client(server=other)
+        t.auto({"o": Load.chain}, {"a": lambda i: i.input}, server=other)
+        for id in before:
+            state = c.wait(id, 30)
+            assert state is not None and state.output.value == "0,1,2", (id, state)
+            check_legal(c.history(id), True)
+        other.term()
+        assert other.wait_exit() == 0
+        db = sqlite3.connect(path)
+        assert db.execute("pragma integrity_check").fetchall() == [("ok",)]
+        db.close()
 
 
 def test_two_servers_on_one_store(t):
