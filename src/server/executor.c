@@ -8,9 +8,13 @@
 #include "base/assert.h"
 #include "base/log.h"
 
-#define CHECKPOINT_SHARE                                                                           \
-    4 /* a passive checkpoint begins at this part of wal.bytes: later ones copy a page once that changed often */
-#define LOG_WAIT USEC_PER_SEC /* longest wait for the log to restart, each time */
+/* Parts of wal.bytes. A checkpoint begins when the log has grown by CHECKPOINT_SHARE since the last one: a page that changed
+ * often meanwhile is copied once. If the log has grown by less than RESTART_SHARE when it is through, the executor copies
+ * those few pages itself, so that the log starts anew. */
+#define CHECKPOINT_SHARE 2
+#define RESTART_SHARE 8
+#define RESTART_WAIT (2 * USEC_PER_MSEC) /* longest wait for readers then */
+#define LOG_WAIT USEC_PER_SEC            /* and for the log to restart past wal.bytes, each time */
 #define PUBLISH_EVERY (50 * USEC_PER_MSEC)
 #define PUBLISH_SHARE                                                                              \
     50 /* at most this part of the time goes into it: counts are rows for each hub */
@@ -43,6 +47,8 @@ struct executor {
     pthread_mutex_t checkpoint_lock;
     pthread_cond_t checkpoint_wake;
     bool checkpoint_wanted, checkpoint_stops;
+    _Atomic bool is_copied;                     /* the checkpoint that was asked for is through */
+    uint64_t log_seen, log_asked, log_ask_next; /* log sizes; the executor's thread only */
 };
 
 static void cond_init(pthread_cond_t *c)
@@ -82,6 +88,7 @@ static void *checkpoint_run(void *arg)
             log_error(LOG_WARN, "store: checkpoint failed", &err);
             quiet_until = now + LOG_COMPLAINS_EVERY;
         }
+        atomic_store(&x->is_copied, true);
         pthread_mutex_lock(&x->checkpoint_lock);
     }
     pthread_mutex_unlock(&x->checkpoint_lock);
@@ -96,27 +103,44 @@ static void checkpoint_ask(struct executor *x)
     pthread_mutex_unlock(&x->checkpoint_lock);
 }
 
+static void restart_log(struct executor *x, usec_t wait)
+{
+    struct error err = {0};
+    if (store_log_restart(x->store, wait, &err))
+        log_error(LOG_WARN, "store: the log could not be restarted", &err);
+}
+
+static void complain_of_log(struct executor *x, uint64_t log)
+{
+    usec_t now = clock_monotonic(x->clock);
+    if (log <= 2 * x->settings->wal_bytes || now - x->complained <= LOG_COMPLAINS_EVERY)
+        return;
+    x->complained = now;
+    LOG(LOG_WARN, "store: a long read keeps the log from restarting; it grows until that read ends",
+        LOG_UINT("wal_bytes", log));
+}
+
 static void keep_log_bounded(struct executor *x)
 {
-    struct store_stats stats;
+    uint64_t log = store_log_bytes(x->store), max = x->settings->wal_bytes;
     if (!x->has_checkpointer)
         return;
-    store_stats(x->store, &stats);
-    if (stats.wal_bytes > x->settings->wal_bytes / CHECKPOINT_SHARE)
+    if (log < x->log_seen) /* it has started anew */
+        x->log_ask_next = 0;
+    x->log_seen = log;
+    x->log_ask_next = MAX(x->log_ask_next, max / CHECKPOINT_SHARE);
+    if (atomic_exchange(&x->is_copied, false) && log >= x->log_asked &&
+        log - x->log_asked < max / RESTART_SHARE) {
+        restart_log(x, RESTART_WAIT);
+    } else if (log > x->log_ask_next) {
+        x->log_asked = log;
+        x->log_ask_next = log + max / CHECKPOINT_SHARE;
         checkpoint_ask(x);
-    if (stats.wal_bytes <= x->settings->wal_bytes)
-        return;
-    struct error err = {0};
-    if (store_log_restart(x->store, LOG_WAIT, &err))
-        log_error(LOG_WARN, "store: the log could not be restarted", &err);
-    store_stats(x->store, &stats);
-    usec_t now = clock_monotonic(x->clock);
-    if (stats.wal_bytes > 2 * x->settings->wal_bytes && now - x->complained > LOG_COMPLAINS_EVERY) {
-        x->complained = now;
-        LOG(LOG_WARN,
-            "store: a long read keeps the log from restarting; it grows until that read ends",
-            LOG_UINT("wal_bytes", stats.wal_bytes));
     }
+    if (store_log_bytes(x->store) <= max)
+        return;
+    restart_log(x, LOG_WAIT);
+    complain_of_log(x, store_log_bytes(x->store));
 }
 
 /* ---- the executor ------------------------------------------------------------------------------------------- */

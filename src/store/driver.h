@@ -54,6 +54,7 @@ struct driver {
     void (*close)(struct db *db);              /* all connections are closed; gives up the lock */
     const char *(*label)(const struct db *db); /* for messages */
     void (*sizes)(struct db *db, struct db_sizes *out); /* any thread */
+    uint64_t (*log_bytes)(const struct db *db);         /* any thread; no system call */
 
     enum err (*connect)(struct db *db, enum conn_role role, struct conn **out, struct error *err);
     void (*disconnect)(struct conn *c); /* rolls back; NULL is fine */

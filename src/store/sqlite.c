@@ -1,6 +1,8 @@
 /* sqlite.c - the driver for SQLite: files in WAL mode, and :memory:. */
 #include "base/assert.h"
+#include "base/time.h"
 #include "store/driver.h"
+#include "store/joined_vfs.h"
 #include "store/schema.h"
 #include "store/sqlite_file.h"
 
@@ -23,10 +25,14 @@
 
 struct db {
     const struct driver *driver;
-    struct sqlite_file file; /* unused for `memory` */
-    char *vfs;               /* NULL: the default */
-    int64_t wal_limit;       /* the log file shrinks to this when it restarts */
+    struct sqlite_file file;   /* unused for `memory` */
+    char *vfs;                 /* that connections are opened with; NULL: the default */
+    struct joined_vfs *joined; /* what `vfs` names; NULL: for `memory` */
+    int64_t wal_limit;         /* the log file shrinks to this when it restarts */
     _Atomic uint64_t log_bytes, memory_bytes;
+    pthread_mutex_t lock;
+    pthread_cond_t copied;
+    bool is_copying; /* a checkpoint runs; SQLite refuses a second one at once */
 };
 
 struct prepared {
@@ -138,6 +144,12 @@ static struct db *db_new(const struct driver *driver, const struct store_options
     pthread_once(&once, configure_once);
     if (!db || (opts->vfs && !(db->vfs = strdup(opts->vfs))))
         abort(); /* out of memory */
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&db->copied, &attr);
+    pthread_condattr_destroy(&attr);
+    pthread_mutex_init(&db->lock, NULL);
     db->driver = driver;
     db->file.lock_fd = -1;
     db->wal_limit = opts->settings ? (int64_t)opts->settings->wal_bytes : (int64_t)MIB(64);
@@ -147,6 +159,9 @@ static struct db *db_new(const struct driver *driver, const struct store_options
 static void db_close(struct db *db)
 {
     sqlite_file_close(&db->file);
+    joined_vfs_free(db->joined);
+    pthread_cond_destroy(&db->copied);
+    pthread_mutex_destroy(&db->lock);
     free(db->vfs);
     free(db);
 }
@@ -161,6 +176,12 @@ static enum err db_open(const struct store_options *opts, struct db **out, struc
     if (e) {
         db_close(db);
         return e;
+    }
+    if ((db->joined = joined_vfs_new(db->vfs))) { /* else opening a connection says what is wrong */
+        free(db->vfs);
+        db->vfs = strdup(joined_vfs_name(db->joined));
+        if (!db->vfs)
+            abort(); /* out of memory */
     }
     *out = db;
     return OK;
@@ -182,6 +203,11 @@ static void db_sizes(struct db *db, struct db_sizes *out)
     out->store_bytes = atomic_load(&db->memory_bytes);
     if (db->file.path)
         out->store_bytes = stat(db->file.path, &sb) == 0 ? (uint64_t)sb.st_size : 0;
+}
+
+static uint64_t db_log_bytes(const struct db *db)
+{
+    return atomic_load(&db->log_bytes);
 }
 
 /* ---- connections ----------------------------------------------------------------------------- */
@@ -625,13 +651,38 @@ static void conn_end(struct cursor *cur)
 
 /* ---- the log --------------------------------------------------------------------------------- */
 
+/* Waits at most `wait` for a checkpoint that runs. False: it still does. */
+static bool copy_begin(struct db *db, usec_t wait)
+{
+    usec_t until = clock_monotonic(clock_system()) + MAX(wait, 0);
+    struct timespec ts = {.tv_sec = until / USEC_PER_SEC, .tv_nsec = until % USEC_PER_SEC * 1000};
+
+    pthread_mutex_lock(&db->lock);
+    while (db->is_copying && wait > 0 && pthread_cond_timedwait(&db->copied, &db->lock, &ts) == 0)
+        continue;
+    bool begun = !db->is_copying;
+    db->is_copying = true;
+    pthread_mutex_unlock(&db->lock);
+    return begun;
+}
+
+static void copy_end(struct db *db)
+{
+    pthread_mutex_lock(&db->lock);
+    db->is_copying = false;
+    pthread_cond_signal(&db->copied);
+    pthread_mutex_unlock(&db->lock);
+}
+
 static enum err conn_checkpoint(struct conn *base, struct error *err)
 {
     struct sqlite_conn *c = self(base);
-    int rc = sqlite3_wal_checkpoint_v2(c->sql, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
 
-    /* Busy: the writer restarts the log just now, which does the same work. */
-    if (rc == SQLITE_OK || (rc & 0xff) == SQLITE_BUSY)
+    if (!copy_begin(c->db, 0))
+        return OK; /* the writer restarts the log just now, which does the same work */
+    int rc = sqlite3_wal_checkpoint_v2(c->sql, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+    copy_end(c->db);
+    if (rc == SQLITE_OK || (rc & 0xff) == SQLITE_BUSY) /* busy: somebody's `sqlite3` does it */
         return OK;
     return fail(c, rc, err, "copy the log into the database");
 }
@@ -642,9 +693,12 @@ static enum err conn_log_restart(struct conn *base, usec_t wait, struct error *e
     struct sqlite_conn *c = self(base);
     usec_t ms = wait / USEC_PER_MSEC;
 
+    if (!copy_begin(c->db, wait))
+        return OK;
     sqlite3_busy_timeout(c->sql, (int)MIN(MAX(ms, 0), 60000));
     int rc = sqlite3_wal_checkpoint_v2(c->sql, NULL, SQLITE_CHECKPOINT_RESTART, NULL, NULL);
     sqlite3_busy_timeout(c->sql, BUSY_MS);
+    copy_end(c->db);
     if (rc == SQLITE_OK)
         atomic_store(&c->db->log_bytes, 0);
     if (rc == SQLITE_OK || (rc & 0xff) == SQLITE_BUSY)
@@ -666,11 +720,12 @@ static enum err memory_checkpoint(struct conn *base, struct error *err)
 }
 
 #define DRIVER_SHARED                                                                              \
-    .close = db_close, .label = db_label, .sizes = db_sizes, .connect = conn_open,                 \
-    .disconnect = conn_close, .schema = conn_schema, .migrate = conn_migrate,                      \
-    .prepare = conn_prepare, .settle = conn_settle, .begin = conn_begin, .commit = conn_commit,    \
-    .rollback = conn_rollback, .savepoint = conn_savepoint, .release = conn_release,               \
-    .undo = conn_undo, .run = conn_run, .query = conn_query, .next = conn_next, .end = conn_end
+    .close = db_close, .label = db_label, .sizes = db_sizes, .log_bytes = db_log_bytes,            \
+    .connect = conn_open, .disconnect = conn_close, .schema = conn_schema,                         \
+    .migrate = conn_migrate, .prepare = conn_prepare, .settle = conn_settle, .begin = conn_begin,  \
+    .commit = conn_commit, .rollback = conn_rollback, .savepoint = conn_savepoint,                 \
+    .release = conn_release, .undo = conn_undo, .run = conn_run, .query = conn_query,              \
+    .next = conn_next, .end = conn_end
 
 const struct driver DRIVER_SQLITE = {
     .name = "sqlite",

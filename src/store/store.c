@@ -437,6 +437,11 @@ void store_stats(struct store *st, struct store_stats *out)
     };
 }
 
+uint64_t store_log_bytes(const struct store *st)
+{
+    return st->driver->log_bytes(st->db);
+}
+
 enum err store_checkpointer_open(struct store *st, struct store_checkpointer **out,
                                  struct error *err)
 {

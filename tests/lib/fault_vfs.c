@@ -8,6 +8,7 @@
 #include <string.h>
 
 #define SECTOR 512
+#define PIECE 4096
 #define IMAGES_MAX 64
 
 /* A write or (data NULL) a truncation that was not flushed yet. */
@@ -37,7 +38,7 @@ static struct {
     unsigned nth; /* 0: no rule */
     int rc;
     bool lasting, read_only, recording;
-    unsigned fired, calls[FAULT_OPS], watched;
+    unsigned fired, calls[FAULT_OPS], watched, whole_writes;
     fault_vfs_fn *watch;
     void *watch_arg;
     struct image images[IMAGES_MAX];
@@ -130,6 +131,14 @@ unsigned fault_vfs_calls(enum fault_op op)
 {
     pthread_mutex_lock(&mutex);
     unsigned n = rules.calls[op];
+    pthread_mutex_unlock(&mutex);
+    return n;
+}
+
+unsigned fault_vfs_whole_writes(void)
+{
+    pthread_mutex_lock(&mutex);
+    unsigned n = rules.whole_writes;
     pthread_mutex_unlock(&mutex);
     return n;
 }
@@ -316,7 +325,7 @@ static int file_read(sqlite3_file *f, void *out, int n, sqlite3_int64 at)
     return rc ? rc : of(f)->real->pMethods->xRead(of(f)->real, out, n, at);
 }
 
-static int file_write(sqlite3_file *f, const void *data, int n, sqlite3_int64 at)
+static int write_piece(sqlite3_file *f, const void *data, int n, sqlite3_int64 at)
 {
     sqlite3_file *real = of(f)->real;
     sqlite3_int64 size = 0;
@@ -327,6 +336,21 @@ static int file_write(sqlite3_file *f, const void *data, int n, sqlite3_int64 at
     if (rc == SQLITE_OK && (rc = real->pMethods->xWrite(real, data, n, at)) == SQLITE_OK) {
         image_change(of(f)->image, data, (size_t)n, at);
         watch(of(f));
+    }
+    return rc;
+}
+
+/* A large write may stop at any page: each is a call of its own to the rules and to power cuts. */
+static int file_write(sqlite3_file *f, const void *data, int n, sqlite3_int64 at)
+{
+    int rc = SQLITE_OK;
+
+    pthread_mutex_lock(&mutex);
+    rules.whole_writes++;
+    pthread_mutex_unlock(&mutex);
+    for (int done = 0; rc == SQLITE_OK && done < n; done += PIECE) {
+        int len = n - done < PIECE ? n - done : PIECE;
+        rc = write_piece(f, (const char *)data + done, len, at + done);
     }
     return rc;
 }

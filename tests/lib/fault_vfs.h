@@ -16,7 +16,7 @@
 
 enum fault_op {
     FAULT_READ,
-    FAULT_WRITE,
+    FAULT_WRITE, /* of a page: a larger write counts as several, and stops where one fails */
     FAULT_GROW, /* a write beyond the end of the file, as a full disk refuses it */
     FAULT_SYNC,
     FAULT_TRUNCATE,
@@ -39,6 +39,7 @@ void fault_vfs_read_only(bool on);
 void fault_vfs_heal(void);
 unsigned fault_vfs_fired(void); /* calls that failed since the last fault_vfs_fail() */
 unsigned fault_vfs_calls(enum fault_op op);
+unsigned fault_vfs_whole_writes(void); /* as SQLite made them */
 
 /* Called after each write and sync of a recorded file with the number of the call, outside the mutex. */
 typedef void fault_vfs_fn(void *arg, unsigned call);
