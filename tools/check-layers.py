@@ -26,11 +26,12 @@ LAYERS = {
     "agnt5": ["base", "wire", "rpc", "engine", "store/store.h"],
     "http": ["base", "loop", "engine", "durabletask", "agnt5"],
     "client": ["base", "loop", "wire", "rpc"],
-    "cli": ["base", "loop", "wire", "rpc", "client", "store/store.h"],
+    "bench": ["base", "loop", "wire", "rpc", "client"],
+    "cli": ["base", "loop", "wire", "rpc", "client", "bench", "store/store.h"],
     "server": None,  # everything
 }
 # Who may see generated message types.
-MESSAGES = {"wire", "durabletask", "agnt5", "client", "cli", "server"}
+MESSAGES = {"wire", "durabletask", "agnt5", "client", "bench", "cli", "server"}
 
 # Calls that have a home: everything else is given a struct clock or a struct prng.
 HOMES = {

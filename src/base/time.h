@@ -26,6 +26,8 @@ struct clock {
 };
 
 const struct clock *clock_system(void);
+/* The CPU time that a process of this machine has used, all its threads, also those that have ended. False: there is none. */
+bool clock_process_cpu(int pid, usec_t *out);
 
 static inline usec_t clock_wall(const struct clock *c)
 {

@@ -23,6 +23,7 @@ static const struct command COMMANDS[] = {
     {"purge",     "ID",              1, 1, "remove an ended instance",                    PURGE_OPTIONS,     run_purge,     NULL},
     {"workers",   "",                0, 0, "the workers that are connected",              NULL,              run_workers,   NULL},
     {"status",    "",                0, 0, "the server, its store and its work",          NULL,              run_status,    NULL},
+    {"bench",     "[WORKLOAD]",      0, 1, "measure a server",                            BENCH_OPTIONS,     run_bench,     NULL},
     {"version",   "",                0, 0, "the version of this program",                 NULL,              run_version,   NULL},
     {"list",      "", 0, 0, NULL, NULL, NULL, LATER "; ask for instances by id: perdure get ID"},
     {"restart",   "", 0, 0, NULL, NULL, NULL, LATER "; start the orchestration again with perdure start"},
@@ -33,7 +34,6 @@ static const struct command COMMANDS[] = {
     {"key",       "", 0, 0, NULL, NULL, NULL, LATER ", with API keys"},
     {"backup",    "", 0, 0, NULL, NULL, NULL, LATER "; stop the server and copy the database file"},
     {"check",     "", 0, 0, NULL, NULL, NULL, LATER "; sqlite3 FILE 'PRAGMA integrity_check' looks at a database"},
-    {"bench",     "", 0, 0, NULL, NULL, NULL, LATER},
 };
 /* clang-format on */
 

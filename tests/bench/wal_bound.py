@@ -16,7 +16,6 @@ import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PERDURE = os.environ.get("PERDURE", os.path.join(ROOT, "build", "perdure"))
-LOAD = os.environ.get("LOAD", os.path.join(ROOT, "build", "tests", "bench", "load"))
 WAL_BYTES = 64 << 20
 BOUND = 2 * WAL_BYTES
 
@@ -32,7 +31,7 @@ def main():
         )
         words = dict(w.split("=", 1) for w in server.stdout.readline().split() if "=" in w)
         load = subprocess.Popen(
-            [LOAD, "--server", words["grpc"], "--workload", "hello1", "--concurrency", "64",
+            [PERDURE, "bench", "hello1", "--server", words["grpc"], "--concurrency", "64",
              "--duration", "%ds" % seconds, "--pid", str(server.pid)]
         )
         largest = 0

@@ -532,8 +532,8 @@ def test_version(t):
 
 
 COMMANDS = ["start", "get", "wait", "history", "raise", "suspend", "resume", "terminate", "purge",
-            "workers", "status", "version"]
-LATER = ["list", "restart", "rewind", "entity", "runs", "hub", "key", "backup", "check", "bench"]
+            "workers", "status", "bench", "version"]
+LATER = ["list", "restart", "rewind", "entity", "runs", "hub", "key", "backup", "check"]
 
 
 def test_help(t):
