@@ -5,8 +5,8 @@
  *     |    stream lost, abandoned, timed out
  *     +------- PAUSED <---+      PAUSED: no worker may have it before `until`
  *
- * Within a hub and kind the oldest ready item goes first; kinds, hubs and streams take turns. A group without a stream
- * that has room is blocked, and costs nothing until one has.
+ * Within a hub and kind the oldest ready item goes first; kinds, hubs and streams take turns. Groups without a stream
+ * that has room are blocked, and cost nothing until one has (audience.c).
  */
 #include "engine/internal.h"
 
@@ -48,13 +48,6 @@ void hub_set_id(struct engine *e, struct hub *h, uint32_t id)
         hashmap_insert(&e->hubs_by_id, &h->by_id, hash_u64(id));
 }
 
-bool group_less(const struct heap_node *a, const struct heap_node *b)
-{
-    struct heap_node *x = heap_min(&CONTAINER_OF(a, struct group, runnable)->ready);
-    struct heap_node *y = heap_min(&CONTAINER_OF(b, struct group, runnable)->ready);
-    return CONTAINER_OF(x, struct work, ready)->order < CONTAINER_OF(y, struct work, ready)->order;
-}
-
 struct hub *hub_by_name(struct engine *e, struct bytes name, bool create)
 {
     uint64_t hash = bytes_hash(name);
@@ -71,8 +64,9 @@ struct hub *hub_by_name(struct engine *e, struct bytes name, bool create)
     h->name[name.len] = 0;
     list_init(&h->streams);
     list_init(&h->groups);
+    list_init(&h->audiences);
     for (unsigned k = 1; k < WORK_KINDS; k++)
-        heap_init(&h->runnable[k], group_less);
+        heap_init(&h->runnable[k], audience_less);
     list_push_back(&e->hubs, &h->link);
     hashmap_insert(&e->hubs_by_name, &h->by_name, hash);
     return h;
@@ -143,17 +137,7 @@ struct group *group_get(struct engine *e, struct hub *hub, uint8_t kind, struct 
     list_init(&g->paused);
     hashmap_insert(&e->groups, &g->by_name, hash);
     list_push_back(&hub->groups, &g->link);
-    LIST_FOR_EACH (&hub->streams, s) {
-        struct work_stream *st = LIST_ENTRY(s, struct work_stream, link);
-        if (!stream_matches(st, g))
-            continue;
-        if (g->stream_count == g->stream_cap) {
-            g->stream_cap = g->stream_cap ? g->stream_cap * 2 : 4;
-            g->streams = realloc(g->streams, g->stream_cap * sizeof(*g->streams));
-            ASSERT(g->streams);
-        }
-        g->streams[g->stream_count++] = st;
-    }
+    audience_enter(g);
     return g;
 }
 
@@ -163,22 +147,6 @@ void groups_forget_numbers(struct engine *e)
         CONTAINER_OF(n, struct group, by_name)->number = 0;
     LIST_FOR_EACH (&e->hubs, n)
         hub_set_id(e, LIST_ENTRY(n, struct hub, link), 0);
-}
-
-/* Puts the group where its oldest ready item belongs. Call before and after that item changes. */
-static void group_unplace(struct group *g)
-{
-    if (heap_has(&g->runnable))
-        heap_remove(&g->hub->runnable[g->kind], &g->runnable);
-}
-
-static void group_place(struct engine *e, struct group *g)
-{
-    if (heap_has(&g->runnable) || g->blocked || g->ready.count == 0 || g->stream_count == 0)
-        return;
-    heap_push(&g->hub->runnable[g->kind], &g->runnable);
-    if (!list_is_linked(&g->hub->active))
-        list_push_back(&e->active_hubs, &g->hub->active);
 }
 
 /* ---- work records ---------------------------------------------------------------------------------- */
@@ -263,6 +231,7 @@ static void work_detach(struct engine *e, struct work *w)
     case WORK_PAUSED:
         list_remove(&w->link);
         g->paused_for_room -= w->waits_for_room;
+        g->audience->paused_for_room -= w->waits_for_room;
         e->paused--;
         break;
     case WORK_FLIGHT:
@@ -317,6 +286,7 @@ static void work_pause(struct engine *e, struct work *w, usec_t until, bool for_
     w->state = WORK_PAUSED;
     w->waits_for_room = for_room;
     w->group->paused_for_room += for_room;
+    w->group->audience->paused_for_room += for_room;
     list_push_back(&w->group->paused, &w->link);
     e->paused++;
     work_set_timer(e, w, until);
@@ -333,23 +303,6 @@ void work_give_back(struct engine *e, struct work *w, usec_t hold_until)
     work_detach(e, w); /* the kind decides first; step_turn_ready() brings it back */
     w->notify_return = false;
     engine_pend(e, &(struct unit){.type = UNIT_RETURNED, .key = w->object});
-}
-
-void group_unblock(struct engine *e, struct group *g, bool new_stream)
-{
-    if (g->blocked) {
-        g->blocked = false;
-        group_place(e, g);
-    } else if (new_stream) {
-        group_place(e, g);
-    }
-    if (list_is_empty(&g->paused) || (!new_stream && g->paused_for_room == 0))
-        return;
-    LIST_FOR_EACH (&g->paused, n) {
-        struct work *w = LIST_ENTRY(n, struct work, link);
-        if (new_stream || w->waits_for_room)
-            work_make_ready(e, w);
-    }
 }
 
 /* ---- abandon ------------------------------------------------------------------------------------------ */
@@ -382,7 +335,6 @@ bool work_abandon(struct engine *e, const struct item_ref *item)
 
 struct choice {
     struct work_stream *stream;
-    bool any_room;        /* some matching stream had room */
     bool allowed_is_full; /* one that may have this very item is full */
     usec_t until;         /* when one with room may have it */
 };
@@ -423,17 +375,16 @@ static bool better(const struct work_stream *a, const struct work_stream *b, uin
 
 static void choose(struct engine *e, const struct work *w, uint64_t sticky, struct choice *c)
 {
-    struct group *g = w->group;
+    const struct audience *a = w->group->audience;
     *c = (struct choice){.until = USEC_NEVER};
-    for (size_t i = 0; i < g->stream_count; i++) {
-        struct work_stream *st = g->streams[i];
+    for (size_t i = 0; i < a->stream_count; i++) {
+        struct work_stream *st = a->streams[i];
         usec_t until = USEC_NEVER;
         bool allowed = may_have(e, w, st, &until);
-        if (!stream_has_room(e, st, g->kind)) {
+        if (!stream_has_room(e, st, a->kind)) {
             c->allowed_is_full = c->allowed_is_full || allowed;
             continue;
         }
-        c->any_room = true;
         c->until = MIN(c->until, until);
         if (!allowed)
             continue;
@@ -441,7 +392,7 @@ static void choose(struct engine *e, const struct work *w, uint64_t sticky, stru
             c->stream = st;
             return;
         }
-        if (!c->stream || better(st, c->stream, g->kind))
+        if (!c->stream || better(st, c->stream, a->kind))
             c->stream = st;
     }
 }
@@ -613,9 +564,12 @@ static bool work_set_aside(struct engine *e, struct work *w, struct error *err)
     return true;
 }
 
-/* Offers the group's oldest item. False: the group is out of the running for now. */
-static bool group_dispatch(struct engine *e, struct group *g)
+/* Offers the oldest item of the audience's groups. False: the audience is out of the running for now. */
+static bool audience_dispatch(struct engine *e, struct audience *a)
 {
+    if (!audience_has_room(e, a))
+        return false;
+    struct group *g = CONTAINER_OF(heap_min(&a->waiting), struct group, waiting);
     struct work *w = CONTAINER_OF(heap_min(&g->ready), struct work, ready);
     struct object *o = NULL;
     struct step s;
@@ -639,11 +593,6 @@ static bool group_dispatch(struct engine *e, struct group *g)
         w->tokenless_key = tokenless_key(g->hub, o->row.id);
     struct choice c;
     choose(e, w, o ? o->last_worker : 0, &c);
-    if (!c.any_room) {
-        g->blocked = true;
-        group_unplace(g);
-        return false;
-    }
     if (!c.stream) {
         work_pause(e, w, c.until, c.allowed_is_full);
         return true;
@@ -661,7 +610,7 @@ static bool hub_dispatch(struct engine *e, struct hub *h)
         for (struct heap_node *n; (n = heap_min(&h->runnable[kind]));) {
             if (store_is_failed(e->store))
                 return false;
-            if (group_dispatch(e, CONTAINER_OF(n, struct group, runnable))) {
+            if (audience_dispatch(e, CONTAINER_OF(n, struct audience, runnable))) {
                 h->next_kind = kind - 1;
                 return true;
             }
@@ -712,7 +661,7 @@ void dispatch_timeouts(struct engine *e)
         /* Preferably elsewhere: who had it shuns it for a moment. */
         w->shunned[0] = w->stream->opts.id;
         w->shunned_count = 1;
-        w->shun_until = w->group->stream_count > 1 ? usec_add(e->now, USEC_PER_SEC) : 0;
+        w->shun_until = w->group->audience->stream_count > 1 ? usec_add(e->now, USEC_PER_SEC) : 0;
         work_give_back(e, w, 0);
     }
 }
@@ -739,12 +688,14 @@ void dispatch_free(struct engine *e)
         struct hub *hub = LIST_ENTRY(h, struct hub, link);
         LIST_FOR_EACH (&hub->groups, n) {
             struct group *g = LIST_ENTRY(n, struct group, link);
+            audience_leave(g);
             heap_deinit(&g->ready);
-            free(g->streams);
             free(g->name);
             free(g->version);
             free(g);
         }
+        LIST_FOR_EACH (&hub->audiences, n)
+            audience_free(LIST_ENTRY(n, struct audience, link));
         hub_free(e, hub);
     }
     hashmap_deinit(&e->hubs_by_name);

@@ -1,7 +1,7 @@
 /* internal.h - what the files of src/engine share; no other folder includes it.
  *
  * One struct engine, one thread. engine.c runs batches, object.c is the cache, step.c what steps may do, effects.c what
- * follows a commit, dispatch.c and stream.c hand out work, tokenless.c knows workers without tokens,
+ * follows a commit, dispatch.c, audience.c and stream.c hand out work, tokenless.c knows workers without tokens,
  * waiters.c, timers.c, recovery.c as their names say.
  */
 #pragma once
@@ -20,9 +20,9 @@ struct hub {
     struct hash_node by_name, by_id;
     uint32_t id; /* 0: not in the store (yet), and not in engine.hubs_by_id */
     char *name;
-    struct list streams, groups;
+    struct list streams, groups, audiences;
     struct heap runnable
-        [WORK_KINDS]; /* groups with ready items and no known lack of room, by their oldest item */
+        [WORK_KINDS]; /* audiences with ready items and no known lack of room, by their oldest item */
     uint64_t waiters;
     unsigned next_kind; /* rotation */
 };
@@ -30,7 +30,9 @@ struct hub {
 struct group {
     struct list_node link; /* hub.groups */
     struct hash_node by_name;
-    struct heap_node runnable;
+    struct audience *audience;
+    struct list_node member;  /* audience.members */
+    struct heap_node waiting; /* audience.waiting: it has something ready */
     struct hub *hub;
     uint32_t number; /* in the store; 0: not there (any more) */
     uint8_t kind;    /* enum work_kind */
@@ -40,13 +42,25 @@ struct group {
     struct list paused;
     size_t paused_for_room;
     size_t in_memory; /* ready, paused and in flight */
-    bool blocked;     /* no matching stream has room */
     bool
         more_in_store; /* tasks: rows behind `cursor` are not in memory; turns: some were not taken in */
     struct list_node refill; /* engine.refills */
     uint64_t cursor;
-    struct work_stream **streams;
+};
+
+/* The streams that match a group: audience.c. */
+struct audience {
+    struct list_node link;     /* hub.audiences */
+    struct heap_node runnable; /* hub.runnable[kind] */
+    struct hub *hub;
+    uint8_t kind;
+    bool blocked;                 /* none of them has room */
+    struct work_stream **streams; /* in order of opening */
     size_t stream_count, stream_cap;
+    struct list members; /* its groups */
+    size_t member_count;
+    struct heap waiting;    /* those with something ready, by their oldest item */
+    size_t paused_for_room; /* items of its groups */
 };
 
 struct work_stream {
@@ -251,12 +265,24 @@ void work_give_back(struct engine *e, struct work *w,
                     usec_t hold_until); /* READY again, old place */
 void work_make_ready(struct engine *e, struct work *w);
 void work_set_timer(struct engine *e, struct work *w, usec_t until);
-void group_unblock(struct engine *e, struct group *g, bool new_stream);
 bool dispatch_run(struct engine *e); /* hands out what can be handed out; true: not all of it yet */
 void dispatch_timeouts(struct engine *e);
 usec_t dispatch_next(const struct engine *e); /* monotonic */
 void dispatch_free(struct engine *e);
-heap_less_fn work_less_order, work_less_until, group_less, stream_less_ping;
+heap_less_fn work_less_order, work_less_until, audience_less, stream_less_ping;
+
+/* audience.c */
+/* The group where its oldest ready item belongs: before and after that item changes. */
+void group_unplace(struct group *g);
+void group_place(struct engine *e, struct group *g);
+void audience_enter(struct group *g); /* of a new group */
+void audience_leave(struct group *g);
+bool audience_has_room(struct engine *e, struct audience *a); /* false: it is blocked now */
+void audience_stream_opened(struct engine *e, struct work_stream *st);
+void audience_stream_closed(struct engine *e, struct work_stream *st);
+/* The stream has room again for that kind. */
+void audience_look_again(struct engine *e, const struct work_stream *st, uint8_t kind);
+void audience_free(struct audience *a);
 
 /* stream.c */
 bool stream_matches(const struct work_stream *st, const struct group *g);

@@ -67,31 +67,12 @@ bool stream_has_room(struct engine *e, struct work_stream *st, uint8_t kind)
 }
 
 /* Groups that had found no room, and items that waited for another worker, look again. */
-static void groups_look_again(struct engine *e, struct work_stream *st, uint8_t kind)
-{
-    LIST_FOR_EACH (&st->hub->groups, n) {
-        struct group *g = LIST_ENTRY(n, struct group, link);
-        if (g->kind == kind && stream_matches(st, g))
-            group_unblock(e, g, false);
-    }
-}
-
 void stream_gained_room(struct engine *e, struct work_stream *st, uint8_t kind)
 {
     if (!st->full[kind])
         return;
     st->full[kind] = false;
-    groups_look_again(e, st, kind);
-}
-
-static void group_add_stream(struct group *g, struct work_stream *st)
-{
-    if (g->stream_count == g->stream_cap) {
-        g->stream_cap = g->stream_cap ? g->stream_cap * 2 : 4;
-        g->streams = realloc(g->streams, g->stream_cap * sizeof(*g->streams));
-        ASSERT(g->streams);
-    }
-    g->streams[g->stream_count++] = st;
+    audience_look_again(e, st, kind);
 }
 
 static void copy_options(struct work_stream *st, const struct work_stream_options *o)
@@ -149,26 +130,8 @@ enum err work_stream_open(struct engine *e, const struct work_stream_options *op
     hashmap_insert(&e->streams, &st->by_id, hash_u64(st->opts.id));
     st->ping_at = usec_add(clock_monotonic(e->clock), (usec_t)e->settings->ping_interval);
     heap_push(&e->pings, &st->ping);
-    LIST_FOR_EACH (&st->hub->groups, n) {
-        struct group *g = LIST_ENTRY(n, struct group, link);
-        if (stream_matches(st, g)) {
-            group_add_stream(g, st);
-            group_unblock(e, g, true);
-        }
-    }
+    audience_stream_opened(e, st);
     return OK;
-}
-
-static void group_remove_stream(struct group *g, const struct work_stream *st)
-{
-    for (size_t i = 0; i < g->stream_count; i++) {
-        if (g->streams[i] == st) {
-            memmove(&g->streams[i], &g->streams[i + 1],
-                    (g->stream_count - i - 1) * sizeof(*g->streams));
-            g->stream_count--;
-            return;
-        }
-    }
 }
 
 static void stream_free(struct engine *e, struct work_stream *st)
@@ -177,8 +140,7 @@ static void stream_free(struct engine *e, struct work_stream *st)
     list_remove(&st->all);
     hashmap_remove(&e->streams, &st->by_id);
     heap_remove(&e->pings, &st->ping);
-    LIST_FOR_EACH (&st->hub->groups, n)
-        group_remove_stream(LIST_ENTRY(n, struct group, link), st);
+    audience_stream_closed(e, st);
     usec_t held = usec_add(e->now, (usec_t)e->settings->tokenless_redelivery);
     LIST_FOR_EACH (&st->flight, n) {
         struct work *w = LIST_ENTRY(n, struct work, link);

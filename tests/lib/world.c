@@ -308,7 +308,9 @@ static void sink_send(void *arg, void *item)
 
 static size_t sink_unsent(void *arg)
 {
-    return ((struct world_stream *)arg)->unsent;
+    struct world_stream *st = arg;
+    st->w->asked_for_room++;
+    return st->unsent;
 }
 
 static void sink_end(void *arg, enum err status, const char *message)

@@ -38,6 +38,7 @@ struct world {
     const char *hub;         /* of commands and streams; NULL: default */
     bool is_held;            /* commands are queued only, until world_run() */
     size_t cmd_bytes;        /* what commands claim to hold */
+    uint64_t asked_for_room; /* how often the engine asked a stream for its unsent bytes */
     uint64_t next_id;
     struct world_stream **streams;
     size_t stream_count;
