@@ -362,26 +362,6 @@ static void unit_failed(struct engine *e, struct unit *u, enum err rc, const str
     log_error(LOG_ERROR, "engine: an internal step failed", &logged);
 }
 
-/* Somebody deleted the row of a cached object by hand. The cache has been dropped since: stepped again, the unit finds nobody. */
-static bool unit_again(struct engine *e, const struct unit *u)
-{
-    switch (u->type) {
-    case UNIT_TIMER:
-        timers_added(e, u->due, u->key);
-        return true;
-    case UNIT_MAIL:
-        e->mail_waits = true;
-        return true;
-    case UNIT_CHECK:
-    case UNIT_RETURNED:
-    case UNIT_RECUT:
-        engine_pend(e, u);
-        return true;
-    default:
-        return false;
-    }
-}
-
 static enum err reload_numbers(struct engine *e, struct error *err);
 
 /* Without savepoints: fast, but a step that fails late spoils the batch. */
@@ -421,8 +401,7 @@ static enum outcome batch_careful(struct engine *e, struct error *err)
         if (store_savepoint(e->store, err))
             return BATCH_BROKEN;
         enum err rc = step_unit(&e->step, u, &failed);
-        bool is_stepped = rc == OK;
-        if (is_stepped)
+        if (!rc)
             rc = cache_flush(&e->step, &failed);
         if (rc == ERR_UNAVAILABLE) {
             *err = failed;
@@ -441,8 +420,7 @@ static enum outcome batch_careful(struct engine *e, struct error *err)
         groups_forget_numbers(e);
         if (reload_numbers(e, err))
             return BATCH_BROKEN;
-        if (!is_stepped || rc != ERR_NOT_FOUND || !unit_again(e, u))
-            unit_failed(e, u, rc, &failed);
+        unit_failed(e, u, rc, &failed);
     }
     return BATCH_OK;
 }
@@ -453,7 +431,7 @@ static void batch_undo(struct engine *e)
     cache_drop(e);
     groups_forget_numbers(e);
     e->effect_count = e->touched_count = 0;
-    e->mail_waits = e->trash_waits = true;
+    e->mail_waits = true; /* what was taken is still there */
 }
 
 static enum outcome batch_commit(struct engine *e, struct error *err)

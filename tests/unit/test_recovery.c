@@ -320,6 +320,76 @@ static void a_damaged_history_is_not_a_short_one(void **state)
     world_free(w);
 }
 
+/* ---- rows that somebody deleted by hand ---- */
+
+static const char WAITING[] = "SELECT (SELECT count(*) FROM inbox) + (SELECT count(*) FROM timer) "
+                              "+ (SELECT count(*) FROM task)";
+
+static uint64_t orphans(struct world *w)
+{
+    struct engine_stats stats;
+    engine_stats(w->e, &stats);
+    return stats.orphans;
+}
+
+/* An instance with a timer, an activity in a worker's hands, and a turn in its hands. */
+static struct world_item *busy(struct world *w, struct world_stream *st, struct world_item **task)
+{
+    assert_ok(world_start(w, "i", "P", NULL));
+    assert_ok(world_complete(w, world_turn(st), act_timer(w, 1, w->wall + SECOND),
+                             act_task(w, 2, "T", NULL), NULL));
+    *task = world_task(st);
+    assert_ok(world_raise(w, "i", "e", NULL));
+    return world_turn(st);
+}
+
+/* The instance is in memory; a call, an answer or a timer finds that its row is not there. reports: BL-064 */
+static void a_row_that_vanishes_under_the_cache_takes_all_along(void **state)
+{
+    (void)state;
+    enum { SUSPEND, ANSWER, TIMER, WAYS };
+    for (int way = SUSPEND; way < WAYS; way++) {
+        struct world *w = world_new_file(NULL);
+        struct world_stream *st = world_stream(w, 5, 5);
+        struct world_item *task, *turn = busy(w, st, &task);
+        world_sql(w, "DELETE FROM object WHERE id = 'i'");
+        if (way == SUSPEND)
+            assert_refused(world_suspend(w, "i"), ERR_NOT_FOUND);
+        if (way == TIMER) /* what arrives is put beside the row */
+            world_advance(w, 2 * SECOND);
+        if (way != SUSPEND)
+            assert_ok(
+                world_complete(w, turn, act_task(w, 3, "T", NULL), NULL)); /* as of one purged */
+        world_advance(w, 2 * SECOND);
+        world_abandon(w, task);
+        world_advance(w, 5 * SECOND);
+        assert_int_equal(world_sql(w, WAITING), 0);
+        assert_int_equal(orphans(w), way == TIMER ? 2 : 3); /* inbox, task, timer */
+        assert_null(world_next(st));
+        assert_int_equal(engine_in_flight(w->e), 0);
+        assert_ok(world_start(w, "i", "P", NULL)); /* the id is free */
+        assert_ok(world_complete(w, world_turn(st), act_done(w, 1, COMPLETED, NULL), NULL));
+        world_free(w);
+    }
+}
+
+/* reports: BL-064 */
+static void rows_without_an_instance_go_at_the_next_start(void **state)
+{
+    (void)state;
+    struct world *w = world_new_file(NULL);
+    struct world_item *task;
+    busy(w, world_stream(w, 5, 5), &task);
+    world_sql(w, "DELETE FROM object WHERE id = 'i'");
+    world_restart(w);
+    struct world_stream *st = world_stream(w, 5, 5);
+    world_advance(w, 5 * SECOND);
+    assert_null(world_next(st));
+    assert_int_equal(world_sql(w, WAITING), 0);
+    assert_int_equal(orphans(w), 3);
+    world_free(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -332,6 +402,8 @@ int main(void)
         cmocka_unit_test(tokens_are_good_over_a_restart),
         cmocka_unit_test(an_event_behind_a_hundred_stale_rows_makes_a_turn),
         cmocka_unit_test(a_damaged_history_is_not_a_short_one),
+        cmocka_unit_test(a_row_that_vanishes_under_the_cache_takes_all_along),
+        cmocka_unit_test(rows_without_an_instance_go_at_the_next_start),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
