@@ -4,6 +4,7 @@
 #   make run       serve on the default ports; ARGS="--store memory" for more flags
 #   make test      everything that runs on a change, under 20 minutes on 2 cores
 #   make nightly   what takes long
+#   make scale     full sizes of tests/scale, about 40 minutes; CASES="waiters timers" picks some
 #   make asan      build and run the unit tests under the sanitizers; also: dev, tsan
 #   make fuzz      build the fuzzers into build-fuzz/tests/fuzz
 #   make format    format all C code in place
@@ -11,7 +12,7 @@
 #   make deps      install missing Debian packages
 JOBS ?= $(shell nproc)
 
-.PHONY: build run test nightly dev asan tsan fuzz format check deps clean
+.PHONY: build run test nightly scale dev asan tsan fuzz format check deps clean
 
 build: build/build.ninja
 	@cmake --build build -j $(JOBS) --target perdure
@@ -30,6 +31,10 @@ test:
 nightly:
 	@tools/deps.sh
 	@tools/run-tests --nightly $(SUITES)
+
+scale: build
+	@cmake --build build -j $(JOBS) --target scale_drive scale_bad_disk
+	@PERDURE=$(CURDIR)/build/perdure python3 tests/scale/run.py $(CASES)
 
 dev asan tsan:
 	@tools/deps.sh
