@@ -1,0 +1,205 @@
+/* main.c - runs seeds, prints what they found and how to run them again. `sim --help` says how. */
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "sim/shrink.h"
+#include "sim/sim.h"
+
+static const char USAGE[] =
+    "sim [--seed N | --seeds A-B] [options]\n"
+    "  --seed N       one seed\n"
+    "  --seeds A-B    all from A to B (1-300 without any)\n"
+    "  --trace        says what happens, on stderr\n"
+    "  --quiet        a line for failing seeds only\n"
+    "  --hits         how often each fault, limit, recovery path and row of the spec was reached; "
+    "a zero fails\n"
+    "  --hashes       a line `SEED HASH` for each, and nothing else\n"
+    "  --time MS      activity ends after so many simulated milliseconds\n"
+    "  --no-faults    nothing goes wrong\n"
+    "  --drop A.I,... leaves decisions out (of actor A the I-th), as --shrink says\n"
+    "  --shrink       makes a failing seed small: fewer actors, operations and faults, less time\n"
+    "  --log          the server's log, on stderr\n"
+    "  --keep-going   goes on after a seed that failed\n";
+
+struct args {
+    uint64_t first, last;
+    bool is_quiet, wants_hits, wants_hashes, shrinks, keeps_going;
+    struct sim_options sim;
+    struct sim_op *dropped;
+};
+
+static int compare_ops(const void *a, const void *b)
+{
+    const struct sim_op *x = a, *y = b;
+    return x->actor != y->actor ? (x->actor < y->actor ? -1 : 1)
+                                : (x->index > y->index) - (x->index < y->index);
+}
+
+static bool parse_dropped(struct args *a, const char *text)
+{
+    size_t n = 0, cap = strlen(text) / 2 + 1;
+    a->dropped = calloc(cap, sizeof(*a->dropped));
+    while (*text && n < cap) {
+        char *end;
+        unsigned long actor = strtoul(text, &end, 10);
+        if (*end != '.')
+            return false;
+        a->dropped[n++] = (struct sim_op){(uint16_t)actor, (uint32_t)strtoul(end + 1, &end, 10)};
+        if (*end != ',' && *end != 0)
+            return false;
+        text = *end ? end + 1 : end;
+    }
+    qsort(a->dropped, n, sizeof(*a->dropped), compare_ops);
+    a->sim.dropped = a->dropped;
+    a->sim.dropped_count = n;
+    return true;
+}
+
+static bool parse_seeds(struct args *a, const char *text)
+{
+    char *end;
+    a->first = a->last = strtoull(text, &end, 10);
+    if (*end == '-')
+        a->last = strtoull(end + 1, &end, 10);
+    return *end == 0 && a->first > 0 && a->last >= a->first;
+}
+
+enum flag {
+    OPT_SEED = 1,
+    OPT_SEEDS,
+    OPT_TRACE,
+    OPT_QUIET,
+    OPT_HITS,
+    OPT_HASHES,
+    OPT_TIME,
+    OPT_NO_FAULTS,
+    OPT_DROP,
+    OPT_SHRINK,
+    OPT_LOG,
+    OPT_KEEP_GOING,
+    OPT_HELP
+};
+
+static bool parse(struct args *a, int argc, char **argv)
+{
+    static const struct option OPTIONS[] = {{"seed", required_argument, NULL, OPT_SEED},
+                                            {"seeds", required_argument, NULL, OPT_SEEDS},
+                                            {"trace", no_argument, NULL, OPT_TRACE},
+                                            {"quiet", no_argument, NULL, OPT_QUIET},
+                                            {"hits", no_argument, NULL, OPT_HITS},
+                                            {"hashes", no_argument, NULL, OPT_HASHES},
+                                            {"time", required_argument, NULL, OPT_TIME},
+                                            {"no-faults", no_argument, NULL, OPT_NO_FAULTS},
+                                            {"drop", required_argument, NULL, OPT_DROP},
+                                            {"shrink", no_argument, NULL, OPT_SHRINK},
+                                            {"log", no_argument, NULL, OPT_LOG},
+                                            {"keep-going", no_argument, NULL, OPT_KEEP_GOING},
+                                            {"help", no_argument, NULL, OPT_HELP},
+                                            {NULL, 0, NULL, 0}};
+    *a = (struct args){.first = 1, .last = 300};
+    log_setup(LOG_ERROR + 1, LOG_TEXT);
+    for (int c; (c = getopt_long(argc, argv, "", OPTIONS, NULL)) != -1;) {
+        switch (c) {
+        case OPT_SEED:
+        case OPT_SEEDS:
+            if (!parse_seeds(a, optarg))
+                return false;
+            break;
+        case OPT_TRACE:
+            a->sim.is_traced = true;
+            break;
+        case OPT_QUIET:
+            a->is_quiet = true;
+            break;
+        case OPT_HITS:
+            a->wants_hits = true;
+            break;
+        case OPT_HASHES:
+            a->wants_hashes = true;
+            break;
+        case OPT_TIME:
+            a->sim.time_max = strtoll(optarg, NULL, 10) * USEC_PER_MSEC;
+            break;
+        case OPT_NO_FAULTS:
+            a->sim.drop_all_faults = true;
+            break;
+        case OPT_DROP:
+            if (!parse_dropped(a, optarg))
+                return false;
+            break;
+        case OPT_SHRINK:
+            a->shrinks = true;
+            break;
+        case OPT_LOG:
+            log_setup(LOG_INFO, LOG_TEXT);
+            break;
+        case OPT_KEEP_GOING:
+            a->keeps_going = true;
+            break;
+        default:
+            return false;
+        }
+    }
+    return optind == argc;
+}
+
+static void report(const struct args *a, uint64_t seed, const struct sim_report *r)
+{
+    if (a->wants_hashes) {
+        printf("%" PRIu64 " %016" PRIx64 "\n", seed, r->hash);
+    } else if (!a->is_quiet || r->result != SIM_OK) {
+        printf("seed %" PRIu64 " %s hash=%016" PRIx64 " commands=%" PRIu64 " actions=%" PRIu64
+               " crashes=%" PRIu64 " faults=%" PRIu64 " time=%.1fs%s\n",
+               seed, r->result == SIM_OK ? "ok" : "FAILED", r->hash, r->commands, r->actions,
+               r->crashes, r->other_faults, (double)r->time / 1e6, r->is_quiet ? " quiet" : "");
+    }
+    if (r->result == SIM_OK)
+        return;
+    printf("checker: %s\n%s\nreplay: build/tests/sim/sim --seed %" PRIu64 "%s --trace\n",
+           r->checker, r->text, seed, a->sim.drop_all_faults ? " --no-faults" : "");
+}
+
+/* What each seed must reach. */
+static bool is_too_tame(const struct args *a, const struct sim_report *r)
+{
+    if (a->sim.time_max || a->sim.drop_all_faults || a->sim.dropped_count)
+        return false;
+    return r->commands < 1000 || (!r->is_quiet && (r->crashes < 3 || r->other_faults < 20));
+}
+
+int main(int argc, char **argv)
+{
+    struct args a;
+    unsigned failed = 0;
+    if (!parse(&a, argc, argv)) {
+        fputs(USAGE, stderr);
+        return 2;
+    }
+    if (a.shrinks)
+        return shrink(&a.sim, a.first) ? 0 : 1;
+    for (uint64_t seed = a.first; seed <= a.last; seed++) {
+        struct sim_report r;
+        a.sim.seed = seed;
+        sim_run(&a.sim, &r);
+        if (r.result == SIM_OK && is_too_tame(&a, &r)) {
+            r.result = SIM_FAILED;
+            (void)snprintf(r.checker, sizeof(r.checker), "tame");
+            (void)snprintf(r.text, sizeof(r.text), "the seed did too little");
+        }
+        report(&a, seed, &r);
+        fflush(stdout);
+        failed += r.result != SIM_OK;
+        if (failed && !a.keeps_going)
+            break;
+    }
+    if (a.wants_hits && !hits_print()) {
+        printf("something was never reached\n");
+        failed++;
+    }
+    free(a.dropped);
+    return failed ? 1 : 0;
+}
