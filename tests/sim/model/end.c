@@ -268,3 +268,47 @@ const char *reply_text(struct arena *a, void *want, void *got)
                         g->orchestrationstate ? state_text(a, g->orchestrationstate) : "none",
                         w->orchestrationstate ? state_text(a, w->orchestrationstate) : "none");
 }
+
+static const char *actions_text(struct arena *a, const OrchestratorResponse *q)
+{
+    const char *text = "";
+    for (size_t n = 0; n < q->n_actions; n++) {
+        const OrchestratorAction *act = q->actions[n];
+        const ProtobufCFieldDescriptor *f = protobuf_c_message_descriptor_get_field(
+            &orchestrator_action__descriptor, (unsigned)act->orchestrator_action_type_case);
+        text = arena_printf(a, "%s %s#%d", text, f ? f->name : "nothing", act->id);
+        if (act->orchestrator_action_type_case ==
+            ORCHESTRATOR_ACTION__ORCHESTRATOR_ACTION_TYPE_COMPLETE_ORCHESTRATION)
+            text = arena_printf(
+                a, "%s=%s", text,
+                status_name((int)act->completeorchestration->orchestrationstatus));
+        if (act->orchestrator_action_type_case ==
+            ORCHESTRATOR_ACTION__ORCHESTRATOR_ACTION_TYPE_CREATE_SUB_ORCHESTRATION)
+            text = arena_printf(a, "%s=%.*s", text,
+                                BYTES_FMT(view(act->createsuborchestration->instanceid)));
+    }
+    return text;
+}
+
+const char *request_text(struct arena *a, void *request)
+{
+    ProtobufCMessage *msg = request;
+    if (msg->descriptor == &orchestrator_response__descriptor) {
+        OrchestratorResponse *q = request;
+        return arena_printf(
+            a, "'%.*s' token %.*s%s%s%s chunk %d processed %d:%s", BYTES_FMT(view(q->instanceid)),
+            (int)q->completiontoken.len, q->completiontoken.len ? (const char *)q->completiontoken.data : "",
+            q->ispartial ? " partial" : "", q->requireshistory ? " requiresHistory" : "",
+            q->completiontoken.len ? "" : " token-less", q->chunkindex ? q->chunkindex->value : -1,
+            q->numeventsprocessed ? q->numeventsprocessed->value : -1, actions_text(a, q));
+    }
+    if (msg->descriptor == &activity_response__descriptor) {
+        ActivityResponse *q = request;
+        return arena_printf(a, "'%.*s' task %d%s", BYTES_FMT(view(q->instanceid)), q->taskid,
+                            q->completiontoken.len ? "" : " token-less");
+    }
+    if (msg->descriptor->n_fields == 0 || msg->descriptor->fields[0].id != 1 ||
+        msg->descriptor == &purge_instances_request__descriptor)
+        return "";
+    return arena_printf(a, "'%.*s'", BYTES_FMT(view(((RaiseEventRequest *)request)->instanceid)));
+}

@@ -263,7 +263,7 @@ static void compare_tasks(struct model *m, const struct image *img, struct state
         const struct task *t = &s->tasks.at[k];
         if (matched[k])
             continue;
-        if (!t->terminated) { /* of a terminated execution: cancelled, unless somebody has it */
+        if (!t->terminated && !t->gone) { /* cancelled, unless somebody has it */
             const struct inst *i = state_by_serial(s, t->inst);
             differ(d, CHECK_TASKS, "activity %d '%.*s' of '%.*s' is not stored%s", t->id,
                    BYTES_FMT(t->name), BYTES_FMT(i ? i->id : BYTES_LIT("(gone)")),

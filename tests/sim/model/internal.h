@@ -156,6 +156,7 @@ struct task {
     struct bytes request;       /* canonical ActivityRequest */
     bool terminated;            /* its execution was: nobody may be given it any more */
     bool orphan;                /* its result goes nowhere */
+    bool gone;                  /* its instance is: the server may drop it */
     uint64_t serial;
 };
 
@@ -361,7 +362,7 @@ struct model {
     uint64_t generation;
     sqlite3_stmt *statements[16];
 
-    bool is_quiet;
+    bool is_quiet, traces; /* MODEL_TRACE in the environment: every report to stderr */
     uint64_t findings;
     VEC(uint64_t) reached; /* by enum reach */
     /* Since when (monotonic) something is overdue; keys are serials. */
@@ -374,6 +375,7 @@ struct model {
     usec_t quiet_at, crashed_at, recovered_at;
 };
 
+void trace(const struct model *m, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void found(struct model *m, enum checker c, const char *fmt, ...) PRINTF_LIKE(3, 4);
 struct bytes exec_text(const struct model *m, uint64_t exec);
 
@@ -494,6 +496,7 @@ void tokenless_answered(struct model *m, const struct call *c);
 struct dispatch *tokenless_refused(struct model *m, const struct call *c, struct bytes id,
                                    bool is_turn, int32_t task);
 /* For messages: the first field that differs. */
+const char *request_text(struct arena *a, void *request);
 const char *reply_text(struct arena *a, void *want, void *got);
 void replay_check(struct model *m, const struct inst *i);
 const char *hub_name(struct model *m, const char *hub); /* as the server takes it; NULL: bad */

@@ -24,6 +24,18 @@ void model_reached(const struct model *m, model_reach_fn *fn, void *arg)
         fn(arg, REACH_NAMES[i], m->reached.at[i]);
 }
 
+void trace(const struct model *m, const char *fmt, ...)
+{
+    va_list ap;
+    if (!m->traces)
+        return;
+    fprintf(stderr, "%lld ", (long long)m->wall);
+    va_start(ap, fmt);
+    vfprintf(stderr, fmt, ap);
+    va_end(ap);
+    fputc('\n', stderr);
+}
+
 void found(struct model *m, enum checker c, const char *fmt, ...)
 {
     char text[1400];
@@ -89,6 +101,7 @@ struct model *model_new(const struct model_options *opts)
     m->settings = opts->settings;
     m->arena = arena_create();
     m->process = 1;
+    m->traces = getenv("MODEL_TRACE") != NULL;
     if (!m->opts.full_every)
         m->opts.full_every = 16;
     for (size_t i = 0; i < REACH_COUNT; i++)
@@ -198,6 +211,8 @@ void model_call(struct model *m, const struct model_call *in)
         c->request = unpack(m->arena, METHODS[c->method].request, c->raw);
     }
     hashmap_insert(&m->calls, &c->node, hash_u64(c->id));
+    trace(m, "call %llu %s connection %llu %s", (unsigned long long)c->id, in->method,
+          (unsigned long long)c->connection, c->request ? request_text(m->arena, c->request) : "");
     VEC_PUSH(&m->call_list, c);
 }
 
@@ -317,6 +332,7 @@ void model_commit(struct model *m, const struct model_batch *in)
     if (m->findings)
         return;
     batch_take(m, &b, in);
+    trace(m, "commit %llu of %zu calls", (unsigned long long)m->commits + 1, in->count);
     m->wall_max = MAX(m->wall_max, in->now);
     waiters_due(m, &b.calls.at[0], b.calls.n);
     m->unknown.is_there = false;
@@ -348,6 +364,7 @@ void model_commit(struct model *m, const struct model_batch *in)
 void model_commit_failed(struct model *m, const struct model_batch *b)
 {
     batch_take(m, &m->unknown, b);
+    trace(m, "commit failed, %zu calls", b->count);
     for (size_t i = 0; i < b->count; i++) {
         struct call *c = call_by_id(m, b->calls[i]);
         if (c)
@@ -359,6 +376,7 @@ void model_commit_failed(struct model *m, const struct model_batch *b)
 void model_crash(struct model *m, const struct model_batch *b)
 {
     m->process++;
+    trace(m, "crash%s", b ? " within a commit" : "");
     if (b)
         batch_take(m, &m->unknown, b);
     for (size_t i = 0; i < m->call_list.n; i++)
@@ -533,6 +551,7 @@ void model_answer(struct model *m, uint64_t id, int status, const char *message,
     struct call *c = call_by_id(m, id);
     if (!c || m->findings)
         return;
+    trace(m, "answer %llu status %d %s", (unsigned long long)id, status, message ? message : "");
     if (c->is_done)
         found(m, CHECK_STATUS, "call %llu was answered twice", (unsigned long long)id);
     c->is_done = true;

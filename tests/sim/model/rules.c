@@ -762,7 +762,8 @@ struct verdict run_call(struct run *r, struct call *c)
     struct verdict v;
     bool before = r->changed;
     r->changed = false;
-    if (!c->hub || (!c->request && c->method != M_TURN && c->method != M_TASK)) {
+    if (!c->hub ||
+        (!c->request && c->method != M_TURN && c->method != M_TASK && c->method != M_HISTORY)) {
         r->changed = before;
         return refuse(G_INVALID, NULL);
     }

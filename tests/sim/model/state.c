@@ -74,7 +74,7 @@ void remove_inst(struct run *r, struct inst *i)
             VEC_REMOVE(&s->timers, n);
     for (size_t n = 0; n < s->tasks.n; n++)
         if (s->tasks.at[n].inst == i->serial)
-            s->tasks.at[n].orphan = true;
+            s->tasks.at[n].orphan = s->tasks.at[n].gone = true;
     for (size_t n = s->insts.n; n-- > 0;)
         if (s->insts.at[n] == i)
             VEC_REMOVE(&s->insts, n);

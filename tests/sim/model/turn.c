@@ -694,7 +694,7 @@ static struct verdict ignored(struct run *r)
 static struct verdict settle_unseen(struct run *r, struct inst *i, const OrchestratorResponse *q)
 {
     struct dispatch cut = {.is_turn = true, .exec = i->exec, .turns = i->turns};
-    if (r->m->process < 2 || q->requireshistory || q->ispartial)
+    if (!is_dispatchable(i) || r->m->process < 2 || q->requireshistory || q->ispartial)
         return ignored(r);
     unsigned n = choose(r, 1 + (i->terminating ? 1 : (unsigned)MIN(i->inbox.n, 8)));
     if (n == 0)
@@ -712,7 +712,7 @@ static struct verdict run_tokenless(struct run *r, struct call *c, const Orchest
 {
     struct inst *i = state_find(r->s, c->hub, view(q->instanceid));
     int allowed;
-    if (!i || !is_dispatchable(i))
+    if (!i || is_terminal(i))
         return ignored(r);
     const struct dispatch *d = by_ids(r, c, i, &allowed);
     if (!allowed)

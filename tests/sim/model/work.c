@@ -122,6 +122,7 @@ void model_stream_end(struct model *m, uint64_t id)
     if (!s || !s->is_open)
         return;
     s->is_open = false;
+    trace(m, "stream %llu ends", (unsigned long long)id);
     for (size_t n = m->settled_to; n < m->dispatches.n; n++) {
         struct dispatch *d = m->dispatches.at[n];
         if (d->stream != id || d->state == SETTLED)
@@ -300,6 +301,9 @@ static struct dispatch *dispatch_new(struct model *m, const struct stream *s, bo
     d->at = d->lease = m->mono;
     d->state = s->is_open ? OUT : RETURNED;
     hashmap_insert(&m->tokens, &d->node, bytes_hash(d->token));
+    trace(m, "%s out on stream %llu connection %llu%s: dispatch %llu", is_turn ? "turn" : "activity",
+          (unsigned long long)s->id, (unsigned long long)s->connection,
+          s->token_less ? " token-less" : "", (unsigned long long)d->number);
     return d;
 }
 
@@ -363,13 +367,15 @@ static void check_new(struct model *m, struct arena *a, struct inst *i, Orchestr
     check_started(m, i, q);
     d->started = time_of(q->newevents[0]);
     size_t at = 0, bytes = 0;
+    /* A termination comes alone, but a batch that was out token-less is repeated as it was: check_again(). */
+    bool alone = i->terminating && (int)q->newevents[1]->event_type_case == EV_TERMINATED;
     for (size_t n = 1; n < q->n_newevents; n++) {
-        while (at < i->inbox.n && (i->inbox.at[at]->type == EV_TERMINATED) != i->terminating)
+        while (at < i->inbox.n && (i->inbox.at[at]->type == EV_TERMINATED) != alone)
             at++;
         if (at == i->inbox.n) {
             found(m, CHECK_NEW, "new event %zu of '%.*s' is a %s that is not in its inbox%s", n,
                   BYTES_FMT(i->id), event_name((int)q->newevents[n]->event_type_case),
-                  i->terminating ? " (a termination comes alone)" : "");
+                  alone ? " (a termination comes alone)" : "");
             return;
         }
         struct event *mine = i->inbox.at[at++];
@@ -404,13 +410,17 @@ static void check_again(struct model *m, const struct inst *i, const struct disp
         if (!p->is_turn || p->inst != d->inst || !is_of_now(i, p))
             continue;
         reached(m, REACH_8_5_REDELIVERED);
-        if (!longest || p->events.n > longest->events.n)
-            longest = p;
+        if (p->process == m->process && (!longest || p->events.n > longest->events.n))
+            longest = p; /* after a start the stored cut is used, as if it had been out token-less */
         if (p->token_less)
             token_less = p;
     }
-    if (i->terminating) /* comes alone, whatever was out before */
+    bool terminates = d->events.n > 0 && d->events.at[0]->type == EV_TERMINATED;
+    if (terminates) /* comes alone, whatever was out before */
         return;
+    if (i->terminating && !token_less)
+        found(m, CHECK_NEW, "a turn of '%.*s' went out without the termination that waits",
+              BYTES_FMT(i->id));
     if (token_less && !same_batch(token_less, d))
         found(
             m, CHECK_TOKENLESS,
@@ -519,13 +529,15 @@ static void turn_out(struct model *m, struct arena *a, struct stream *s, WorkIte
     check_tokenless(m, s, i);
     if (!q->entityparameters || !q->entityparameters->entitymessagereorderwindow)
         found(m, CHECK_ITEM, "a turn of '%.*s' has no entityParameters", BYTES_FMT(id));
-    struct bytes trace = canonical(a, q->orchestrationtracecontext);
-    if (!bytes_eq(trace, bytes_is_none(i->trace) ? BYTES_LIT("") : i->trace))
+    struct bytes context = canonical(a, q->orchestrationtracecontext);
+    if (!bytes_eq(context, bytes_is_none(i->trace) ? BYTES_LIT("") : i->trace))
         found(m, CHECK_ITEM, "a turn of '%.*s' has another trace context than was answered",
               BYTES_FMT(id));
     while (m->last_of.n <= i->serial)
         VEC_PUSH(&m->last_of, NULL);
     m->last_of.at[i->serial] = d;
+    trace(m, "  of '%.*s', %zu past, %zu new events", BYTES_FMT(id), q->n_pastevents,
+          q->n_newevents);
 }
 
 /* ---- activities ------------------------------------------------------------------------------------------------------------ */
@@ -580,6 +592,7 @@ static void task_out(struct model *m, struct arena *a, struct stream *s, WorkIte
     d->inst = t->inst;
     d->exec = t->exec;
     d->task = t->serial;
+    trace(m, "  of '%.*s' task %d", BYTES_FMT(view(q->orchestrationinstance->instanceid)), t->id);
 }
 
 void model_item(struct model *m, uint64_t stream, struct bytes bytes)
