@@ -200,10 +200,14 @@ def test_idle_workers_write_nothing(t):
 
     def files():
         return {f: (os.stat(os.path.join(s.dir, f)).st_size, os.stat(os.path.join(s.dir, f)).st_mtime_ns)
-                for f in os.listdir(s.dir) if f.startswith("perdure.db")}
+                for f in os.listdir(s.dir) if f.startswith("perdure.db")}, flushes()
+
+    def flushes():
+        return [l for l in s.get("/metrics")[1].splitlines() if l.startswith("perdure_store_flushes_total ")]
 
     time.sleep(1)
     before = files()
+    assert len(before[0]) >= 3 and len(before[1]) == 1, before
     for x in others[:3]:
         for _ in range(3):
             x.ping(10)
