@@ -1,7 +1,9 @@
 #include "http/http.h"
 
 #include <event2/buffer.h>
+#include <event2/event.h>
 #include <event2/http.h>
+#include <event2/listener.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -16,6 +18,8 @@
 #define METHODS                                                                                    \
     (EVHTTP_REQ_GET | EVHTTP_REQ_HEAD | EVHTTP_REQ_POST | EVHTTP_REQ_PUT | EVHTTP_REQ_DELETE |     \
      EVHTTP_REQ_OPTIONS | EVHTTP_REQ_PATCH)
+
+static const struct timeval ACCEPT_PAUSE = {.tv_usec = 100000};
 
 struct http {
     struct http_options opts;
@@ -95,6 +99,19 @@ static void dispatch(struct evhttp_request *req, void *arg)
     respond_text(req, 404, "Not Found", "no such page; there are /healthz, /readyz and /metrics\n");
 }
 
+static void accept_again(evutil_socket_t fd UNUSED, short what UNUSED, void *arg)
+{
+    evconnlistener_enable(arg);
+}
+
+/* Out of descriptors: a pause, so that the level-triggered event does not spin. */
+static void on_accept_failed(struct evconnlistener *l, void *arg UNUSED)
+{
+    evconnlistener_disable(l);
+    if (event_base_once(evconnlistener_get_base(l), -1, EV_TIMEOUT, accept_again, l, &ACCEPT_PAUSE))
+        evconnlistener_enable(l);
+}
+
 struct http *http_new(const struct http_options *opts)
 {
     struct http *h = calloc(1, sizeof(*h));
@@ -141,8 +158,11 @@ enum err http_listen(struct http *h, struct bytes address, struct error *err)
     size_t n = loop_listener_lend(l, fds, ARRAY_LEN(fds));
     for (size_t i = 0; i < n; i++) {
         int own = dup(fds[i]);
-        if (own < 0 || evhttp_accept_socket(h->server, own))
+        struct evhttp_bound_socket *bound =
+            own < 0 ? NULL : evhttp_accept_socket_with_handle(h->server, own);
+        if (!bound)
             return error_set(err, ERR_IO, "could not serve HTTP on \"%.*s\"", BYTES_FMT(address));
+        evconnlistener_set_error_cb(evhttp_bound_socket_get_listener(bound), on_accept_failed);
     }
     return OK;
 }

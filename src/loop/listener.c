@@ -1,5 +1,6 @@
 /* listener.c - listening sockets: one or two (localhost) of an address, and accepting. */
 #include <errno.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdlib.h>
@@ -15,6 +16,7 @@
 #define ACCEPTS_A_ROUND 64
 #define PORT_TRIES 16 /* for a port that is free on both families */
 #define ACCEPT_PAUSE (100 * USEC_PER_MSEC)
+#define COMPLAINS_EVERY (60 * USEC_PER_SEC)
 
 struct loop_listener {
     struct loop *loop;
@@ -26,6 +28,8 @@ struct loop_listener {
     dev_t dev; /* of the Unix socket's file: only our own is removed */
     ino_t ino;
     struct loop_timer *pause;
+    usec_t complained; /* when it was last logged that nothing can be accepted */
+    int spare; /* given up for a moment to close a connection that there is no descriptor for */
     loop_accept_fn *fn;
     void *arg;
 };
@@ -47,12 +51,41 @@ static void on_pause_over(void *arg)
     set_accepting(arg, true);
 }
 
-/* Out of descriptors or memory: a pause, so that the level-triggered event does not spin. */
+static int spare_descriptor(void)
+{
+    return open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
+/* Out of descriptors: who connects is told so by the end of the connection, and not left in the queue. 0, or the errno: EAGAIN
+ * when nobody waits any more. */
+static int close_next(struct loop_listener *ln, int fd)
+{
+    if (ln->spare < 0)
+        ln->spare = spare_descriptor();
+    if (ln->spare < 0)
+        return errno;
+    close(ln->spare);
+    int conn = accept4(fd, NULL, NULL, SOCK_CLOEXEC);
+    int e = conn < 0 ? errno : 0;
+    if (conn >= 0)
+        close(conn);
+    ln->spare = spare_descriptor();
+    if (conn >= 0)
+        ln->fn(ln->arg, -1, BYTES_NONE);
+    return e;
+}
+
+/* A pause, so that the level-triggered event does not spin. */
 static void accept_failed(struct loop_listener *ln, int e)
 {
+    usec_t now = loop_now(ln->loop);
+
     if (e == EAGAIN || e == EINTR || e == ECONNABORTED)
         return;
-    LOG(LOG_WARN, "listener: cannot accept", LOG_STR("reason", strerror(e)));
+    if (ln->complained == 0 || now - ln->complained >= COMPLAINS_EVERY) {
+        ln->complained = now;
+        LOG(LOG_WARN, "listener: cannot accept", LOG_STR("reason", strerror(e)));
+    }
     set_accepting(ln, false);
     loop_timer_set(ln->pause, usec_add(loop_now(ln->loop), ACCEPT_PAUSE));
 }
@@ -66,7 +99,12 @@ static void on_acceptable(evutil_socket_t fd, short what UNUSED, void *arg)
         socklen_t len = sizeof(sa);
         int conn = accept4((int)fd, (struct sockaddr *)&sa, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (conn < 0) {
-            accept_failed(ln, errno);
+            int e = errno;
+            if (e == EMFILE || e == ENFILE)
+                e = close_next(ln, (int)fd);
+            if (e == 0)
+                continue;
+            accept_failed(ln, e);
             return;
         }
         struct strbuf peer = {0};
@@ -279,6 +317,7 @@ enum err loop_listener_new(struct loop *l, const struct loop_listen_options *opt
     ln->loop = l;
     ln->fn = fn;
     ln->arg = arg;
+    ln->spare = spare_descriptor();
     ln->pause = loop_timer_new(l, on_pause_over, ln);
     for (size_t i = 0; i < ln->count; i++) {
         ln->events[i] = event_new(l->base, ln->fds[i], EV_READ | EV_PERSIST, on_acceptable, ln);
@@ -298,6 +337,8 @@ void loop_listener_free(struct loop_listener *ln)
     for (size_t i = 0; i < ln->count; i++)
         event_free(ln->events[i]);
     close_all(ln);
+    if (ln->spare >= 0)
+        close(ln->spare);
     loop_timer_free(ln->pause);
     if (ln->address.is_unix && lstat(ln->address.host, &st) == 0 && st.st_dev == ln->dev &&
         st.st_ino == ln->ino)

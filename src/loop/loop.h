@@ -72,7 +72,8 @@ struct loop_listen_options {
     struct bytes address;
     int backlog;
 };
-/* Called on the loop's thread with each accepted descriptor, which it takes. */
+/* Called on the loop's thread with each accepted descriptor, which it takes; or with -1 when the process had none left: that
+ * connection was closed. */
 typedef void loop_accept_fn(void *arg, int fd, struct bytes peer);
 /* Binds now. ERR_INVALID: the address does not parse; ERR_IO: cannot be bound (message names address, reason, remedy). */
 MUST_CHECK enum err loop_listener_new(struct loop *l, const struct loop_listen_options *opts,

@@ -28,7 +28,11 @@ struct grpc_front {
     _Atomic uint64_t next_id;
     _Atomic size_t count;
     usec_t refused_at; /* when the last refusal was logged */
+    _Atomic uint64_t refused[REFUSALS];
 };
+
+const char *const GRPC_REFUSAL_NAMES[REFUSALS] = {"connections.max", "connections.address",
+                                                  "open files"};
 
 struct grpc_conn {
     struct front_loop *fl;
@@ -197,29 +201,37 @@ static void hand_over(struct front_loop *fl, int fd, struct bytes name, struct p
     loop_post(fl->loop, &h->task);
 }
 
-static void refuse(struct grpc_front *f, int fd, struct bytes name, const char *limit)
+static void refuse(struct grpc_front *f, int fd, struct bytes name, enum grpc_refusal why)
 {
     usec_t now = loop_now(f->loops[0].loop);
 
-    close(fd);
+    if (fd >= 0)
+        close(fd);
     atomic_fetch_sub(&f->count, 1);
+    atomic_fetch_add(&f->refused[why], 1);
     if (f->refused_at != 0 && now - f->refused_at < 10 * USEC_PER_SEC)
         return;
     f->refused_at = now;
-    LOG(LOG_WARN, "rpc: connection refused", LOG_STR("limit", limit), LOG_BYTES("peer", name));
+    LOG(LOG_WARN, "rpc: connections are refused", LOG_STR("limit", GRPC_REFUSAL_NAMES[why]),
+        LOG_BYTES("peer", name), LOG_UINT("connections", atomic_load(&f->count)));
 }
 
 static void on_accept(void *arg, int fd, struct bytes name)
 {
     struct grpc_front *f = arg;
+    size_t before = atomic_fetch_add(&f->count, 1);
 
-    if (atomic_fetch_add(&f->count, 1) >= f->opts.settings->connections_max) {
-        refuse(f, fd, name, "connections.max");
+    if (fd < 0 || (f->opts.files_max && before >= f->opts.files_max)) {
+        refuse(f, fd, name, REFUSED_FILES);
+        return;
+    }
+    if (before >= f->opts.settings->connections_max) {
+        refuse(f, fd, name, REFUSED_MAX);
         return;
     }
     struct peer *peer = peers_enter(f->peers, name, f->opts.settings->connections_address);
     if (!peer) {
-        refuse(f, fd, name, "connections.address");
+        refuse(f, fd, name, REFUSED_ADDRESS);
         return;
     }
     struct front_loop *fl = &f->loops[f->next_loop];
@@ -294,6 +306,11 @@ void grpc_front_shutdown(struct grpc_front *f)
 size_t grpc_front_connections(const struct grpc_front *f)
 {
     return atomic_load(&f->count);
+}
+
+uint64_t grpc_front_refused(const struct grpc_front *f, enum grpc_refusal why)
+{
+    return atomic_load(&f->refused[why]);
 }
 
 struct grpc_front *grpc_front_new(const struct grpc_front_options *opts)

@@ -18,6 +18,7 @@ struct grpc_front_options {
     size_t loop_count;
     struct rpc_server *server;
     const struct settings *settings; /* connections.max, connections.address */
+    uint64_t files_max; /* connections that the limit of open files leaves room for; 0: no matter */
     /* A connection has come, on its loop's thread: the place for rpc_conn_set_context(). May be NULL. */
     void (*opened)(void *arg, struct loop *loop, struct rpc_conn *conn);
     /* It goes, before its calls are closed; its context is still there. May be NULL. */
@@ -39,3 +40,7 @@ void grpc_front_stop_listening(struct grpc_front *f);
 void grpc_front_shutdown(struct grpc_front *f);
 /* From any thread. */
 size_t grpc_front_connections(const struct grpc_front *f);
+/* Why connections are closed at once. From any thread: how many were. */
+enum grpc_refusal { REFUSED_MAX, REFUSED_ADDRESS, REFUSED_FILES, REFUSALS };
+extern const char *const GRPC_REFUSAL_NAMES[REFUSALS];
+uint64_t grpc_front_refused(const struct grpc_front *f, enum grpc_refusal why);

@@ -32,6 +32,8 @@ struct observe {
     struct gauge *paused, *waiters, *timers, *streams, *connections, *cached, *cached_bytes,
         *store_bytes, *wal_bytes, *healthy;
     struct counter *redelivered[3], *stale, *orphans;
+    struct counter *refused[REFUSALS];
+    uint64_t refused_seen[REFUSALS];
     uint64_t redelivered_seen[3], stale_seen, orphans_seen;
 };
 
@@ -110,6 +112,12 @@ static void add_engine_counters(struct observe *o, struct metrics *m)
                                         "Batches that the store refused or could not read");
     o->flushes =
         metrics_counter(m, "perdure_store_flushes_total", "", "Flushes of the store's log");
+    for (unsigned i = 0; i < REFUSALS; i++) {
+        char label[64];
+        snprintf(label, sizeof(label), "limit=\"%s\"", GRPC_REFUSAL_NAMES[i]);
+        o->refused[i] = metrics_counter(m, "perdure_connections_refused_total", label,
+                                        "gRPC connections that were closed at once");
+    }
     for (unsigned i = 0; i < 3; i++)
         o->redelivered[i] = metrics_counter(m, "perdure_redeliveries_total", REASON[i],
                                             "Work items handed out again");
@@ -123,11 +131,19 @@ static void add_engine_counters(struct observe *o, struct metrics *m)
     gauge_set(metrics_gauge(m, "perdure_build_info", build, "Always 1"), 1);
 }
 
+static void follow(struct counter *c, uint64_t *seen, uint64_t now)
+{
+    counter_add(c, now - *seen);
+    *seen = now;
+}
+
 /* Those that change without the engine's doing. */
 static void before_render(void *arg)
 {
     struct observe *o = arg;
     gauge_set(o->connections, o->front ? (int64_t)grpc_front_connections(o->front) : 0);
+    for (unsigned i = 0; o->front && i < REFUSALS; i++)
+        follow(o->refused[i], &o->refused_seen[i], grpc_front_refused(o->front, i));
 }
 
 struct observe *observe_new(struct metrics *m, struct store *store)
@@ -194,12 +210,6 @@ static void one_count(void *arg, struct bytes hub, uint8_t kind, int32_t status,
     (void)kind;
     if (status >= 0 && status < 8)
         sums[status] += count;
-}
-
-static void follow(struct counter *c, uint64_t *seen, uint64_t now)
-{
-    counter_add(c, now - *seen);
-    *seen = now;
 }
 
 void observe_publish(void *arg, struct engine *e)

@@ -1,5 +1,6 @@
 #include "server/serve.h"
 
+#include <dirent.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -22,6 +23,9 @@
 #include "server/observe.h"
 
 #define LOOPS_MAX 64
+#define FILES_RESERVED                                                                             \
+    24 /* for the gRPC listeners, HTTP clients, and the store when it is opened again */
+#define FILES_UNKNOWN 32 /* open at the start, where /proc does not tell */
 #define DISK_LOOK_EVERY USEC_PER_SEC
 #define DRAIN_LOOK_EVERY (20 * USEC_PER_MSEC)
 #define DRAIN_GRACE                                                                                \
@@ -112,6 +116,39 @@ static void raise_file_limit(void)
     }
 }
 
+static uint64_t count_open_files(void)
+{
+    DIR *dir = opendir("/proc/self/fd");
+    uint64_t n = 0;
+    while (dir && readdir(dir))
+        n++;
+    if (dir)
+        closedir(dir);
+    return n ? n : FILES_UNKNOWN;
+}
+
+/* gRPC connections that the limit of open files has room for: the store and HTTP must never lack one because of them.
+ * After everything but the gRPC listeners has been opened. */
+static enum err room_for_connections(struct server *s, uint64_t *out, struct error *err)
+{
+    struct rlimit lim;
+    *out = 0;
+    if (getrlimit(RLIMIT_NOFILE, &lim) || lim.rlim_cur == RLIM_INFINITY)
+        return OK;
+    uint64_t taken = count_open_files() + FILES_RESERVED;
+    if (lim.rlim_cur <= taken)
+        return error_set(
+            err, ERR_IO,
+            "the limit of open files, %ju, leaves none for connections: %ju are needed for "
+            "the rest; raise it (ulimit -n, LimitNOFILE=)",
+            (uintmax_t)lim.rlim_cur, (uintmax_t)taken);
+    *out = lim.rlim_cur - taken;
+    if (*out < s->config.settings.connections_max)
+        LOG(LOG_WARN, "serve: open files allow fewer connections than connections.max",
+            LOG_UINT("open_files", lim.rlim_cur), LOG_UINT("connections", *out));
+    return OK;
+}
+
 static enum err open_store(struct server *s, struct error *err)
 {
     struct store_options so = {
@@ -189,11 +226,16 @@ static enum err make_loops(struct server *s, struct error *err)
 
 static enum err listen_all(struct server *s, struct error *err)
 {
+    uint64_t files_max;
+    enum err room = room_for_connections(s, &files_max, err);
+    if (room)
+        return room;
     struct grpc_front_options fo = {
         .loops = s->loops,
         .loop_count = s->loop_count,
         .server = s->rpc,
         .settings = &s->config.settings,
+        .files_max = files_max,
         .opened = host_connection_opened,
     };
     s->front = grpc_front_new(&fo);

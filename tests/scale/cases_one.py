@@ -107,18 +107,18 @@ def messages(t):
 def files(t):
     """64 files: the soft limit is raised to that, connections beyond are refused at once, and served again later."""
     s = t.server(files=(40, 64))
-    idle = t.drive(s, "idle", connections=16)
+    idle = t.drive(s, "idle", connections=10)
     idle.line("open", 30)
-    check("refused" not in s.log(), s.log())
+    check("connections are refused" not in s.log(), s.log())
     check(s.metric("perdure_connections_refused_total") == 0, "refused before there was a reason")
     got = drive(s, "flood", connections=200)
-    check(got["refused"] >= 100 and got["served"] >= 4, got)
+    check(got["refused"] >= 100 and got["served"] >= 1, got)
     check(got["hung"] == 0, "connections that were neither served nor closed:", got)
     t.note("200 more connections: %d served, %d refused within %.0f ms", got["served"], got["refused"], got["refuse_ms"]["max"])
     eventually(lambda: s.metric("perdure_connections_refused_total") >= got["refused"], 10, "the metric tells")
-    lines = [x for x in s.log().splitlines() if "refused" in x or "cannot accept" in x]
+    lines = [x for x in s.log().splitlines() if "connections are refused" in x or "cannot accept" in x]
     check(len(lines) == 1, "the log tells it %d times: %s" % (len(lines), lines[:3]))
-    s.expect(16, "perdure_connections")
+    s.expect(10, "perdure_connections")
     worker = t.drive(s, "worker", connections=2)
     worker.line("open", 30)
     done = drive(s, "start", count=500, concurrency=16, wait=1, verify=1)

@@ -5,7 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include <netinet/in.h>
 #include <pthread.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -390,6 +392,76 @@ static void test_localhost_is_one_port_on_both_families(void **state UNUSED)
     loop_free(m.loop);
 }
 
+/* ---- without descriptors ------------------------------------------------------------------------ */
+
+struct crowded {
+    struct loop *loop;
+    int refused, taken;
+};
+
+static void on_crowded(void *arg, int fd, struct bytes peer UNUSED)
+{
+    struct crowded *c = arg;
+    if (fd < 0)
+        c->refused++;
+    else
+        c->taken++;
+    if (fd >= 0)
+        close(fd);
+    loop_stop(c->loop);
+}
+
+static int connect_blocking(const char *address)
+{
+    struct sockaddr_in sa = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    uint64_t port;
+
+    assert_true(bytes_parse_u64(bytes_str(strrchr(address, ':') + 1), &port));
+    sa.sin_port = htons((uint16_t)port);
+    assert_true(fd >= 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&sa, sizeof(sa)), 0);
+    return fd;
+}
+
+/* A connection that there is no descriptor for is closed at once, the next one with room is served. */
+static void test_no_descriptor_left(void **state UNUSED)
+{
+    struct crowded c = {.loop = make_loop()};
+    const struct loop_listen_options opts = {.address = BYTES_LIT("127.0.0.1:0")};
+    struct loop_listener *ln;
+    struct strbuf address = {0};
+    struct rlimit before, low;
+    int held[64], n = 0;
+    char byte;
+
+    assert_int_equal(loop_listener_new(c.loop, &opts, on_crowded, &c, &ln, NULL), OK);
+    loop_listener_address(ln, &address);
+    for (int i = 0; i < 2; i++) {
+        int fd = connect_blocking(strbuf_cstr(&address));
+        assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+        low = before;
+        low.rlim_cur = (rlim_t)fd + 4;
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
+        for (n = 0; n < 64 && (held[n] = dup(0)) >= 0; n++)
+            ;
+        run(c.loop);
+        assert_int_equal(c.refused, i + 1);
+        assert_true(recv(fd, &byte, 1, 0) <= 0);
+        close(fd);
+        while (n > 0)
+            close(held[--n]);
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+        fd = connect_blocking(strbuf_cstr(&address));
+        run(c.loop);
+        assert_int_equal(c.taken, i + 1);
+        close(fd);
+    }
+    loop_listener_free(ln);
+    strbuf_deinit(&address);
+    loop_free(c.loop);
+}
+
 static void test_explicit_addresses(void **state UNUSED)
 {
     struct meeting m = {.loop = make_loop()};
@@ -464,6 +536,7 @@ int main(void)
         cmocka_unit_test(test_streams_left_are_closed_with_the_loop),
         cmocka_unit_test(test_addresses),
         cmocka_unit_test(test_localhost_is_one_port_on_both_families),
+        cmocka_unit_test(test_no_descriptor_left),
         cmocka_unit_test(test_explicit_addresses),
         cmocka_unit_test(test_unix_socket),
     };
