@@ -58,27 +58,35 @@ static struct bytes string_in(struct bytes body, uint32_t number)
     return bytes_is_none(text) ? BYTES_LIT("") : text;
 }
 
+static bool take_started(struct orchestration *st, size_t at, struct bytes *body)
+{
+    struct event_head head;
+    if (at >= st->inbox_count ||
+        st->inbox[at].type != HISTORY_EVENT__EVENT_TYPE_EXECUTION_STARTED ||
+        !event_peek(st->inbox[at].event, &head))
+        return false;
+    *body = head.body;
+    return true;
+}
+
+/* From executionStarted: in the first row of history, unless the first turn gave it back (numEventsProcessed): then still in front
+ * of the inbox, or in a later row. */
 static enum err input_of(struct step *s, struct object *o, struct bytes *input, struct error *err)
 {
     struct bytes body = BYTES_NONE;
+    enum err rc = OK;
     *input = BYTES_NONE;
-    if (o->row.history_rows > 0) {
-        enum err rc =
-            event_of_row(s, o, 1, HISTORY_EVENT__EVENT_TYPE_EXECUTION_STARTED, &body, err);
-        if (rc)
-            return rc;
-    } else {
-        enum err rc = orch_inbox_need(s, o, o->row.inbox_first, 2, SIZE_MAX, err);
-        if (rc)
-            return rc;
-        for (int64_t i = 0; i < 2; i++) {
-            const struct inbox_row *r = orch_inbox_row(o, o->row.inbox_first + i);
-            struct event_head head;
-            if (r && r->type == HISTORY_EVENT__EVENT_TYPE_EXECUTION_STARTED &&
-                event_peek(r->event, &head))
-                body = head.body;
-        }
+    if (o->row.history_rows > 0)
+        rc = event_of_row(s, o, 1, HISTORY_EVENT__EVENT_TYPE_EXECUTION_STARTED, &body, err);
+    if (!rc && bytes_is_none(body) && !orch_is_terminal(o)) {
+        rc = orch_inbox_need(s, o, o->row.inbox_first, 2, SIZE_MAX, err);
+        if (!rc && !take_started(orch_of(o), 0, &body))
+            (void)take_started(orch_of(o), 1, &body);
     }
+    for (uint64_t row = 2; !rc && row <= o->row.history_rows && bytes_is_none(body); row++)
+        rc = event_of_row(s, o, row, HISTORY_EVENT__EVENT_TYPE_EXECUTION_STARTED, &body, err);
+    if (rc)
+        return rc;
     *input = string_in(body, 3);
     return OK;
 }
@@ -292,10 +300,11 @@ enum err orch_history_page(struct step *s, struct command *cmd, struct error *er
             .next_row = page.next_row,
             .bytes_max = s->settings->history_chunk_bytes,
         };
-        if ((rc = store_history_read(s->reader, page.execution, page.next_row, p.bytes_max,
-                                     page_row, &p, err)))
+        rc = store_history_read(s->reader, page.execution, page.next_row, p.bytes_max, page_row, &p,
+                                err);
+        if (rc && rc != ERR_CORRUPT)
             return rc;
-        if (p.is_damaged || (h->is_first && p.next_row == page.next_row))
+        if (rc || p.is_damaged || (h->is_first && p.next_row == page.next_row))
             return error_set(err, ERR_CORRUPT,
                              "the history of instance '%.*s' is damaged in the store",
                              BYTES_FMT(cmd->id));

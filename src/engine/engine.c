@@ -170,6 +170,61 @@ static bool take_trash(void *arg, const struct store_trash *t)
     return true;
 }
 
+static bool look_at_mail(void *arg UNUSED, const struct store_mail *m UNUSED)
+{
+    return false;
+}
+
+static enum err probe_mail(void *arg, uint64_t after, struct error *err)
+{
+    struct engine *e = arg;
+    return store_mail_read(e->reader, after, 1, look_at_mail, NULL, err);
+}
+
+static bool look_at_trash(void *arg UNUSED, const struct store_trash *t UNUSED)
+{
+    return false;
+}
+
+static enum err probe_trash(void *arg, uint64_t after, struct error *err)
+{
+    struct engine *e = arg;
+    return store_trash_read(e->reader, after, 1, look_at_trash, NULL, err);
+}
+
+/* The next row cannot be read: on behind it. *waits false: nothing is there. */
+static enum err skip_rows(struct engine *e, const char *what, damage_probe_fn *probe,
+                          uint64_t *after, bool *waits, struct error *err)
+{
+    damage_log(e, what, err);
+    enum err rc = damage_skip(probe, e, after, err);
+    *waits = rc == OK;
+    return rc == ERR_CORRUPT ? OK : rc;
+}
+
+static enum err collect_mail(struct engine *e, struct error *err)
+{
+    size_t before = e->units.count;
+    enum err rc = store_mail_read(e->reader, e->mail_after, BATCH_MAIL, take_mail, e, err);
+    size_t taken = e->units.count - before;
+    if (rc == ERR_CORRUPT && taken == 0)
+        return skip_rows(e, "engine: messages that cannot be read are not delivered", probe_mail,
+                         &e->mail_after, &e->mail_waits, err);
+    e->mail_waits = taken == BATCH_MAIL || rc;
+    return rc == ERR_CORRUPT ? OK : rc;
+}
+
+static enum err collect_trash(struct engine *e, struct error *err)
+{
+    size_t before = e->units.count;
+    enum err rc = store_trash_read(e->reader, e->trash_after, 1, take_trash, e, err);
+    if (rc == ERR_CORRUPT)
+        return skip_rows(e, "engine: what cannot be read is not cleaned up", probe_trash,
+                         &e->trash_after, &e->trash_waits, err);
+    e->trash_waits = e->units.count > before || rc;
+    return rc;
+}
+
 static enum err collect_rows(struct engine *e, struct error *err)
 {
     size_t at_first = e->units.count;
@@ -177,18 +232,9 @@ static enum err collect_rows(struct engine *e, struct error *err)
     if (rc)
         return rc;
     timers_collect(e, &e->units, BATCH_TIMERS);
-    if (e->mail_waits) {
-        size_t before = e->units.count;
-        if ((rc = store_mail_read(e->reader, e->mail_after, BATCH_MAIL, take_mail, e, err)))
-            return rc;
-        e->mail_waits = e->units.count - before == BATCH_MAIL;
-    }
-    if (e->trash_waits) {
-        size_t before = e->units.count;
-        if ((rc = store_trash_read(e->reader, 1, take_trash, e, err)))
-            return rc;
-        e->trash_waits = e->units.count > before;
-    }
+    if ((e->mail_waits && (rc = collect_mail(e, err))) ||
+        (e->trash_waits && (rc = collect_trash(e, err))))
+        return rc;
     e->has_steps = e->has_steps || e->units.count > at_first;
     return OK;
 }
@@ -352,17 +398,18 @@ static void unit_failed(struct engine *e, struct unit *u, enum err rc, const str
     u->status = rc;
     if (u->type == UNIT_MAIL) /* it stays in the store, and is tried again by the next process */
         e->mail_after = MAX(e->mail_after, u->key);
-    if (u->type == UNIT_TRASH) /* likewise: not again and again */
-        e->trash_waits = false;
+    if (u->type == UNIT_TRASH) /* likewise */
+        e->trash_after = MAX(e->trash_after, u->key);
     if (u->type == UNIT_COMMAND) {
         *command_error(u->cmd) = *err;
         return;
     }
     struct error logged = *err;
-    log_error(LOG_ERROR, "engine: an internal step failed", &logged);
+    if (rc == ERR_CORRUPT) /* there may be many */
+        damage_log(e, "engine: an internal step failed", err);
+    else
+        log_error(LOG_ERROR, "engine: an internal step failed", &logged);
 }
-
-static enum err reload_numbers(struct engine *e, struct error *err);
 
 /* Without savepoints: fast, but a step that fails late spoils the batch. */
 static enum outcome batch_fast(struct engine *e, struct error *err)
@@ -376,6 +423,8 @@ static enum outcome batch_fast(struct engine *e, struct error *err)
         size_t effects = e->effect_count;
         u->status = OK;
         enum err rc = step_unit(&e->step, u, &failed);
+        if (store_is_tainted(e->store))
+            return BATCH_AGAIN;
         if (!rc)
             continue;
         if (rc == ERR_UNAVAILABLE) {
@@ -390,19 +439,69 @@ static enum outcome batch_fast(struct engine *e, struct error *err)
     return BATCH_OK;
 }
 
+/* Puts back what was not stepped yet, for the next batch. */
+static void unit_put_back(struct engine *e, struct unit *u)
+{
+    switch (u->type) {
+    case UNIT_COMMAND:
+    case UNIT_CONTROL:
+        u->cmd->next = e->head;
+        if (!e->head)
+            e->tail = &u->cmd->next;
+        e->head = u->cmd;
+        e->queued_bytes += u->cmd->bytes;
+        return;
+    case UNIT_TIMER:
+        timers_added(e, u->due, u->key);
+        return;
+    case UNIT_MAIL:
+        e->mail_waits = true;
+        return;
+    case UNIT_TRASH:
+        e->trash_waits = true;
+        return;
+    case UNIT_CHECK:
+    case UNIT_RETURNED:
+    case UNIT_RECUT:
+    case UNIT_DROP:
+        engine_pend(e, u);
+        return;
+    }
+}
+
+/* It met damage, and with it nothing of this transaction can be written: those before it are stepped again without it, those
+ * behind it in the next batch. */
+static void unit_leave_out(struct engine *e, size_t index)
+{
+    e->units.items[index].is_out = true;
+    while (e->units.count > index + 1)
+        unit_put_back(e, &e->units.items[--e->units.count]);
+}
+
+/* Steps a unit and writes what it changed. */
+static enum err unit_try(struct engine *e, struct unit *u, struct error *failed)
+{
+    step_init(e, &e->step);
+    u->status = OK;
+    enum err rc = step_unit(&e->step, u, failed);
+    if (!rc)
+        rc = cache_flush(&e->step, failed);
+    if (!rc && store_is_tainted(e->store))
+        rc = error_set(failed, ERR_CORRUPT, "something that was read is damaged in the store");
+    return rc;
+}
+
 static enum outcome batch_careful(struct engine *e, struct error *err)
 {
     for (size_t i = 0; i < e->units.count; i++) {
         struct unit *u = &e->units.items[i];
         struct error failed = {0};
-        step_init(e, &e->step);
         size_t effects = e->effect_count, touched = e->touched_count;
-        u->status = OK;
+        if (u->is_out)
+            continue;
         if (store_savepoint(e->store, err))
             return BATCH_BROKEN;
-        enum err rc = step_unit(&e->step, u, &failed);
-        if (!rc)
-            rc = cache_flush(&e->step, &failed);
+        enum err rc = unit_try(e, u, &failed);
         if (rc == ERR_UNAVAILABLE) {
             *err = failed;
             return BATCH_BROKEN;
@@ -412,15 +511,23 @@ static enum outcome batch_careful(struct engine *e, struct error *err)
                 return BATCH_BROKEN;
             continue;
         }
-        if (store_savepoint_undo(e->store, err))
-            return BATCH_BROKEN;
-        e->effect_count = effects;
-        e->touched_count = touched;
-        cache_drop(e);
-        groups_forget_numbers(e);
-        if (reload_numbers(e, err))
-            return BATCH_BROKEN;
+        bool goes_on = !store_is_tainted(e->store) && !e->names_damaged;
+        if (goes_on) {
+            if (store_savepoint_undo(e->store, err))
+                return BATCH_BROKEN;
+            e->effect_count = effects;
+            e->touched_count = touched;
+            cache_drop(e);
+            groups_forget_numbers(e);
+            if (recovery_names(e, err))
+                return BATCH_BROKEN;
+            goes_on = !store_is_tainted(e->store);
+        }
         unit_failed(e, u, rc, &failed);
+        if (!goes_on) {
+            unit_leave_out(e, i);
+            return BATCH_AGAIN;
+        }
     }
     return BATCH_OK;
 }
@@ -450,6 +557,8 @@ static enum outcome batch_commit(struct engine *e, struct error *err)
     }
     if (e->on_commit && (wrote || rc))
         e->on_commit(e->on_commit_arg, took, e->units.count, rc == OK);
+    if (rc && !store_is_failed(e->store))
+        return BATCH_AGAIN; /* without the numbers that could not be written */
     return rc ? BATCH_BROKEN : BATCH_OK;
 }
 
@@ -463,30 +572,9 @@ static enum outcome batch_try(struct engine *e, bool careful, struct error *err)
     if (out == BATCH_OK)
         return out;
     batch_undo(e);
-    if (out == BATCH_AGAIN && reload_numbers(e, err))
+    if (out == BATCH_AGAIN && recovery_names(e, err))
         return BATCH_BROKEN;
     return out;
-}
-
-static void found_hub(void *arg, uint32_t id, struct bytes name)
-{
-    hub_set_id(arg, hub_by_name(arg, name, true), id);
-}
-
-/* After an undone batch: which hubs there are. Group numbers are looked up again when they are next used, but
- * those with work in memory are needed for dispatch. */
-static void found_group(void *arg, const struct store_group *g)
-{
-    struct engine *e = arg;
-    struct hub *h = hub_by_id(e, g->hub);
-    if (h)
-        group_get(e, h, g->kind, g->name, g->version)->number = g->group;
-}
-
-static enum err reload_numbers(struct engine *e, struct error *err)
-{
-    enum err rc = store_hub_list(e->reader, found_hub, e, err);
-    return rc ? rc : store_group_list(e->reader, found_group, e, err);
 }
 
 /* ---- after the batch ------------------------------------------------------------------------------------------ */
@@ -617,7 +705,8 @@ static void run_batch(struct engine *e)
         return;
     }
     enum outcome out = batch_try(e, false, &err);
-    if (out == BATCH_AGAIN)
+    /* Each time without one unit more, or without the numbers. */
+    for (size_t n = e->units.count + 2; out == BATCH_AGAIN && n > 0; n--)
         out = batch_try(e, true, &err);
     if (out == BATCH_OK) {
         e->failed_in_row = 0;
@@ -653,9 +742,7 @@ bool engine_run(struct engine *e)
     cache_trim(e);
     read_end(e);
     if (e->is_healthy && store_is_failed(e->store)) { /* found while reading */
-        struct error err;
-        error_set(&err, ERR_UNAVAILABLE, "a read failed");
-        store_lost(e, &err);
+        store_lost(e, store_failure(e->store));
     }
     return more || e->head ||
            (e->is_healthy && (e->pending.count > 0 || e->mail_waits || e->trash_waits ||

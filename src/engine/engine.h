@@ -6,7 +6,8 @@
  *
  * Failure: a step that fails before it wrote anything answers its error and the batch goes on. One that fails later undoes the batch, which is then
  * stepped again with a savepoint each. A commit that fails answers UNAVAILABLE to all, drops the cache and reopens the store
- * (retried every 250 ms; until then every command answers UNAVAILABLE).
+ * (retried every 250 ms; until then every command answers UNAVAILABLE). Stored bytes that are damaged fail what they concern:
+ * a table that is read in order is read on behind the place (damage.c).
  * Tests: tests/unit/test_engine.c, tests/sim
  */
 #pragma once
@@ -59,6 +60,7 @@ struct engine_stats {
     uint64_t ready[WORK_KINDS], flight[WORK_KINDS], paused;
     uint64_t waiters, timers, streams, objects_cached, objects_cached_bytes;
     uint64_t redelivered_lost, redelivered_timeout, redelivered_abandon, stale_completions;
+    uint64_t damaged_reads; /* of tables that go on behind what cannot be read */
     uint64_t orphans; /* timers, inboxes and activities dropped because their object was gone */
     usec_t last_commit_time;
 };

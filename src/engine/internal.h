@@ -130,6 +130,7 @@ struct unit {
     struct store_mail mail;
     struct store_trash trash;
     enum err status;
+    bool is_out; /* of the batch: it failed for good */
 };
 
 struct unit_list {
@@ -199,8 +200,10 @@ struct engine {
     bool timers_all; /* no row beyond */
 
     bool mail_waits, trash_waits;
-    usec_t orphans_quiet_until; /* monotonic */
-    uint64_t mail_after;
+    usec_t damage_quiet_until;        /* monotonic */
+    bool names_damaged;               /* of hubs or groups: not all can be read */
+    usec_t orphans_quiet_until;       /* monotonic */
+    uint64_t mail_after, trash_after; /* those before could not be handled or read */
 
     /* waiters */
     struct hashmap waiters, waiters_by_id;
@@ -234,6 +237,17 @@ void engine_pend(struct engine *e, const struct unit *u);
 /* Counts something that was dropped because its object is not there (a row deleted by hand); warns, at most once a minute. */
 void engine_orphan(struct engine *e, const char *what, uint64_t object);
 void step_init(struct engine *e, struct step *s);
+
+/* damage.c: what is read in order goes on behind a place that cannot be read. */
+
+/* Reads one row behind `after`. ERR_CORRUPT: it cannot. */
+typedef enum err damage_probe_fn(void *arg, uint64_t after, struct error *err);
+/* Moves *after, behind which nothing can be read, to the next place behind which something can (or nothing is there any more).
+ * ERR_CORRUPT: there is none; others: the store is away. */
+MUST_CHECK enum err damage_skip(damage_probe_fn *probe, void *arg, uint64_t *after,
+                                struct error *err);
+/* Counts it; logs it at most once a minute. */
+void damage_log(struct engine *e, const char *what, const struct error *cause);
 
 /* object.c */
 MUST_CHECK enum err object_by_key(struct step *s, uint64_t key, struct object **out,
@@ -323,6 +337,8 @@ bool timers_unread(const struct engine *e); /* the next one is not known before 
 
 /* recovery.c */
 MUST_CHECK enum err recovery_start(struct engine *e, struct error *err);
+/* Numbers of hubs and groups. */
+MUST_CHECK enum err recovery_names(struct engine *e, struct error *err);
 bool recovery_step(struct engine *e); /* true: more to do */
 /* The group has room again for what waits in the store. */
 void recovery_want(struct engine *e, struct group *g);

@@ -71,16 +71,39 @@ static void mark_group(void *arg, uint64_t number)
     recovery_want(all->e, all->groups[lo]);
 }
 
+/* Names that cannot be read are found one by one when they are used, or not. */
+enum err recovery_names(struct engine *e, struct error *err)
+{
+    enum err rc = store_hub_list(e->reader, add_hub, e, err);
+    if (rc && rc != ERR_CORRUPT)
+        return rc;
+    if (rc)
+        damage_log(e, "engine: not all task hubs can be read", err);
+    e->names_damaged = rc == ERR_CORRUPT;
+    rc = store_group_list(e->reader, add_group, e, err);
+    if (rc && rc != ERR_CORRUPT)
+        return rc;
+    if (rc)
+        damage_log(e, "engine: not all names of work can be read", err);
+    e->names_damaged = e->names_damaged || rc == ERR_CORRUPT;
+    return OK;
+}
+
 /* At start, and again when the store was away: a commit that failed may have reached it all the same. */
 enum err recovery_start(struct engine *e, struct error *err)
 {
     struct numbered all;
-    enum err rc;
-    if ((rc = store_hub_list(e->reader, add_hub, e, err)) ||
-        (rc = store_group_list(e->reader, add_group, e, err)))
+    enum err rc = recovery_names(e, err);
+    if (rc)
         return rc;
     numbered_init(&all, e);
     rc = store_task_groups(e->reader, mark_group, &all, err);
+    if (rc == ERR_CORRUPT) { /* any may have some: each is looked at */
+        damage_log(e, "engine: not all waiting activities can be read", err);
+        for (size_t i = 0; i < all.count; i++)
+            mark_group(&all, all.groups[i]->number);
+        rc = OK;
+    }
     free(all.groups);
     if (rc)
         return rc;
@@ -106,6 +129,26 @@ static void found_object(void *arg, uint64_t key)
         engine_pend(s->e, &(struct unit){.type = UNIT_CHECK, .key = key, .recovered = true});
 }
 
+static void look_at_object(void *arg UNUSED, uint64_t key UNUSED)
+{
+}
+
+static enum err probe_objects(void *arg, uint64_t after, struct error *err)
+{
+    struct engine *e = arg;
+    return store_inbox_objects(e->reader, after, 1, look_at_object, NULL, err);
+}
+
+/* The next instance with work cannot be read. False: nothing behind it can, or not now. */
+static bool skip_objects(struct engine *e, struct error *err)
+{
+    damage_log(e, "engine: turns that cannot be read are not handed out", err);
+    enum err rc = damage_skip(probe_objects, e, &e->recover_after, err);
+    if (rc == ERR_CORRUPT)
+        e->recovering_turns = false;
+    return rc == OK;
+}
+
 bool recovery_step(struct engine *e)
 {
     if (!e->recovering_turns && e->rescan_turns) {
@@ -117,11 +160,14 @@ bool recovery_step(struct engine *e)
         return false;
     struct slice s = {.e = e, .last = e->recover_after};
     struct error err = {0};
-    if (store_inbox_objects(e->reader, e->recover_after, SLICE, found_object, &s, &err)) {
+    enum err rc = store_inbox_objects(e->reader, e->recover_after, SLICE, found_object, &s, &err);
+    if (rc && rc != ERR_CORRUPT) {
         log_error(LOG_ERROR, "engine: cannot look for ready work", &err);
         return false; /* tried again with the next batch */
     }
     e->recover_after = s.last;
+    if (rc) /* those before it first */
+        return s.count > 0 || skip_objects(e, &err) || e->rescan_turns;
     e->recovering_turns = s.count == SLICE;
     return e->recovering_turns || e->rescan_turns;
 }
@@ -163,13 +209,36 @@ static bool found_task(void *arg, const struct store_task *t)
     return true;
 }
 
+static bool look_at_task(void *arg UNUSED, const struct store_task *t UNUSED)
+{
+    return false;
+}
+
+static enum err probe_tasks(void *arg, uint64_t after, struct error *err)
+{
+    struct refill *r = arg;
+    return store_task_read(r->e->reader, r->g->number, after, 1, look_at_task, NULL, err);
+}
+
+/* The group's next row cannot be read. False: the store cannot be now. */
+static bool skip_tasks(struct refill *r, struct error *err)
+{
+    damage_log(r->e, "engine: activities that cannot be read are not handed out", err);
+    enum err rc = damage_skip(probe_tasks, r, &r->g->cursor, err);
+    r->g->more_in_store = rc != ERR_CORRUPT;
+    return rc == OK || rc == ERR_CORRUPT;
+}
+
 /* False: the store cannot be read now. */
 static bool refill_tasks(struct engine *e, struct group *g)
 {
     struct refill r = {.e = e, .g = g};
     struct error err = {0};
     uint32_t max = (uint32_t)MIN(e->settings->ready_group - g->in_memory + 1, (uint64_t)SLICE * 4);
-    if (store_task_read(e->reader, g->number, g->cursor, max, found_task, &r, &err)) {
+    enum err rc = store_task_read(e->reader, g->number, g->cursor, max, found_task, &r, &err);
+    if (rc == ERR_CORRUPT) /* those before it first */
+        return r.count > 0 || r.full || skip_tasks(&r, &err);
+    if (rc) {
         log_error(LOG_ERROR, "engine: cannot read waiting activities", &err);
         return false;
     }

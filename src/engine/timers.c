@@ -47,12 +47,53 @@ static bool take(void *arg, const struct store_timer *t)
     return true;
 }
 
+/* Due times in the order of unsigned numbers. */
+static uint64_t place_of(usec_t due)
+{
+    return (uint64_t)due ^ (uint64_t)1 << 63;
+}
+
+static usec_t due_at(uint64_t place)
+{
+    return (usec_t)(place ^ (uint64_t)1 << 63);
+}
+
+static bool look(void *arg UNUSED, const struct store_timer *t UNUSED)
+{
+    return false;
+}
+
+static enum err probe(void *arg, uint64_t after, struct error *err)
+{
+    struct engine *e = arg;
+    return store_timer_read(e->reader, due_at(after), UINT64_MAX, USEC_NEVER, 1, look, NULL, err);
+}
+
+/* The next row cannot be read. What was read before it comes first. */
+static enum err skip_damage(struct engine *e, struct error *err)
+{
+    if (e->timers.count > 0)
+        return OK;
+    damage_log(e, "engine: timers that cannot be read do not fire", err);
+    uint64_t place = place_of(e->timers_due);
+    enum err rc = damage_skip(probe, e, &place, err);
+    if (rc == OK) {
+        e->timers_due = due_at(place);
+        e->timers_key = UINT64_MAX;
+        return OK; /* the next batch reads on */
+    }
+    e->timers_all = rc == ERR_CORRUPT; /* nothing behind it */
+    return rc == ERR_CORRUPT ? OK : rc;
+}
+
 enum err timers_load(struct engine *e, struct error *err)
 {
     if (e->timers_all || e->timers.count > 0)
         return OK;
     enum err rc = store_timer_read(e->reader, e->timers_due, e->timers_key, USEC_NEVER, TIMERS_READ,
                                    take, e, err);
+    if (rc == ERR_CORRUPT)
+        return skip_damage(e, err);
     if (!rc && e->timers.count < TIMERS_READ)
         e->timers_all = true;
     return rc;

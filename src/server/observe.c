@@ -31,10 +31,10 @@ struct observe {
     struct gauge *ready[WORK_KINDS], *flight[WORK_KINDS];
     struct gauge *paused, *waiters, *timers, *streams, *connections, *cached, *cached_bytes,
         *store_bytes, *wal_bytes, *healthy;
-    struct counter *redelivered[3], *stale, *orphans;
+    struct counter *redelivered[3], *stale, *orphans, *damaged;
     struct counter *refused[REFUSALS];
     uint64_t refused_seen[REFUSALS];
-    uint64_t redelivered_seen[3], stale_seen, orphans_seen;
+    uint64_t redelivered_seen[3], stale_seen, orphans_seen, damaged_seen;
 };
 
 static const char *const STATUS_NAMES[8] = {"RUNNING",  "COMPLETED",  NULL,      "FAILED",
@@ -125,6 +125,8 @@ static void add_engine_counters(struct observe *o, struct metrics *m)
                                "Completions that came too late and changed nothing");
     o->orphans = metrics_counter(m, "perdure_orphans_dropped_total", "",
                                  "Timers, inboxes and activities dropped: their instance was gone");
+    o->damaged = metrics_counter(m, "perdure_damage_met_total", "",
+                                 "Times that stored rows could not be read and were passed over");
     char build[160];
     snprintf(build, sizeof(build), "version=\"%s\",compiler=\"%s\"", PERDURE_VERSION,
              PERDURE_COMPILER);
@@ -245,4 +247,5 @@ void observe_publish(void *arg, struct engine *e)
     follow(o->redelivered[2], &o->redelivered_seen[2], s.redelivered_abandon);
     follow(o->stale, &o->stale_seen, s.stale_completions);
     follow(o->orphans, &o->orphans_seen, s.orphans);
+    follow(o->damaged, &o->damaged_seen, s.damaged_reads);
 }

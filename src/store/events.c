@@ -13,10 +13,12 @@ enum err store_history_append(struct store *st, const struct store_history *h, s
         value_int(h->events),
         value_int(h->time),
         value_blob(h->frames),
+        {0},
     };
 
     if (!key_fits(h->execution) || !key_fits(h->row) || !key_fits(h->key_base))
         return key_error(MAX(MAX(h->execution, h->row), h->key_base), err);
+    params[6] = store_sum(params, 6);
     return store_run(st, STMT_HISTORY_INSERT, params, NULL, err);
 }
 
@@ -25,20 +27,22 @@ enum err store_history_read(struct store_reader *r, uint64_t execution, uint64_t
 {
     struct value params[] = {value_int(limit_key(execution)), value_int(limit_key(from_row))};
     CLEANUP(cursor_end) struct cursor cur = {0};
-    struct value c[5];
+    struct value c[7] = {params[0]}; /* as they were inserted */
     size_t bytes = 0;
     bool row;
     enum err e = reader_query(r, STMT_HISTORY_READ, params, &cur, err);
 
-    while (!e && (e = reader_next(r, &cur, c, &row, err)) == OK && row) {
+    while (!e && (e = reader_next(r, &cur, c + 1, &row, err)) == OK && row) {
         struct store_history h = {
             .execution = execution,
-            .row = (uint64_t)c[0].i,
-            .key_base = (uint64_t)c[1].i,
-            .events = (uint32_t)c[2].i,
-            .time = c[3].i,
-            .frames = c[4].b,
+            .row = (uint64_t)c[1].i,
+            .key_base = (uint64_t)c[2].i,
+            .events = (uint32_t)c[3].i,
+            .time = c[4].i,
+            .frames = c[5].b,
         };
+        if ((e = store_sum_check("history", &c[6], c, 6, err)))
+            return e;
         bytes += h.frames.len;
         if (!fn(arg, &h) || bytes >= bytes_max)
             break;
@@ -79,10 +83,12 @@ enum err store_inbox_append(struct store *st, const struct store_inbox *m, struc
         value_int(m->time),
         value_int(m->ready),
         value_blob(m->event),
+        {0},
     };
 
     if (!key_fits(m->object) || !key_fits(m->execution))
         return key_error(MAX(m->object, m->execution), err);
+    params[8] = store_sum(params, 8);
     return store_run(st, STMT_INBOX_INSERT, params, NULL, err);
 }
 
@@ -93,22 +99,24 @@ enum err store_inbox_read(struct store_reader *r, uint64_t object, int64_t from_
     struct value params[] = {value_int(limit_key(object)), value_int(from_seq),
                              value_int(rows_max)};
     CLEANUP(cursor_end) struct cursor cur = {0};
-    struct value c[7];
+    struct value c[9] = {params[0]}; /* as they were inserted */
     size_t bytes = 0;
     bool row;
     enum err e = reader_query(r, STMT_INBOX_READ, params, &cur, err);
 
-    while (!e && (e = reader_next(r, &cur, c, &row, err)) == OK && row) {
+    while (!e && (e = reader_next(r, &cur, c + 1, &row, err)) == OK && row) {
         struct store_inbox m = {
             .object = object,
-            .seq = c[0].i,
-            .type = (int32_t)c[1].i,
-            .execution = (uint64_t)c[2].i,
-            .ref = c[3].i,
-            .time = c[4].i,
-            .ready = c[5].i,
-            .event = c[6].b,
+            .seq = c[1].i,
+            .type = (int32_t)c[2].i,
+            .execution = (uint64_t)c[3].i,
+            .ref = c[4].i,
+            .time = c[5].i,
+            .ready = c[6].i,
+            .event = c[7].b,
         };
+        if ((e = store_sum_check("inbox", &c[8], c, 8, err)))
+            return e;
         bytes += m.event.len;
         if (!fn(arg, &m) || bytes >= bytes_max)
             break;
@@ -150,9 +158,14 @@ enum err store_inbox_objects(struct store_reader *r, uint64_t after, uint32_t ma
     CLEANUP(cursor_end) struct cursor cur = {0};
     struct value col;
     bool row;
+    int64_t last = limit_key(after);
     enum err e = reader_query(r, STMT_INBOX_OBJECTS, params, &cur, err);
 
-    while (!e && (e = reader_next(r, &cur, &col, &row, err)) == OK && row)
+    while (!e && (e = reader_next(r, &cur, &col, &row, err)) == OK && row) {
+        if (col.i <= last)
+            return store_disorder("inbox", err);
+        last = col.i;
         fn(arg, (uint64_t)col.i);
+    }
     return e;
 }

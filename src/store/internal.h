@@ -39,7 +39,10 @@ struct store {
     struct store_info info;
     const struct settings *settings;
     const struct clock *clock;
-    bool failed; /* until store_reopen() works */
+    bool failed;          /* until store_reopen() works */
+    struct error failure; /* why */
+    bool counts_damaged;  /* numbers of instances and timers are not written any more */
+    bool tainted;         /* the open transaction has met damage */
     bool in_txn, in_savepoint, has_writes;
     bool savepoint_has_writes; /* has_writes when the savepoint was made */
     struct pending pending;    /* of the transaction */
@@ -76,8 +79,16 @@ MUST_CHECK enum err store_pending_write(struct store *st, struct error *err);
 /* ERR_UNAVAILABLE: the store failed and was not reopened. */
 MUST_CHECK enum err store_check(const struct store *st, struct error *err);
 
-/* Notes after ERR_UNAVAILABLE that the writer must be reopened; returns `e`. */
-enum err store_noted(struct store *st, enum err e);
+/* Notes after ERR_UNAVAILABLE that the writer must be reopened, and why; after ERR_CORRUPT that the transaction is tainted;
+ * returns `e`. */
+enum err store_noted(struct store *st, enum err e, const struct error *err);
+/* The value of a row's column `sum`, over its other columns in the order of their INSERT. Never changes: it is stored. 31 bits. */
+struct value store_sum(const struct value *cols, size_t count);
+/* ERR_CORRUPT: `sum` (read from the row) is there, and not that of the columns. */
+MUST_CHECK enum err store_sum_check(const char *table, const struct value *sum,
+                                    const struct value *cols, size_t count, struct error *err);
+/* ERR_CORRUPT: rows that are read in an order do not come in it. */
+MUST_CHECK enum err store_disorder(const char *table, struct error *err);
 
 /* Names of rows in `meta`. */
 #define META_PARTITIONS BYTES_LIT("partitions")

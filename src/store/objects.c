@@ -146,6 +146,7 @@ enum {
     O_TRACE,
     O_PARENT_ID,
     O_PARENT,
+    O_SUM,
     O_COUNT
 };
 _Static_assert(O_COUNT == OBJECT_COLUMNS_COUNT, "one number a column");
@@ -225,6 +226,8 @@ static enum err object_read(struct store_reader *r, enum stmt id, const struct v
     if (!object_decode(cols, &o))
         return error_set(err, ERR_CORRUPT, "the row of object %lld is damaged",
                          (long long)cols[O_KEY].i);
+    if ((e = store_sum_check("object", &cols[O_SUM], cols, O_SUM, err)))
+        return error_wrap(err, e, "object %lld", (long long)cols[O_KEY].i);
     object_keep(&o, buf);
     *out = o;
     return OK;
@@ -256,9 +259,10 @@ static enum err object_check(const struct store_object *o, struct error *err)
                      (unsigned long long)o->key);
 }
 
-enum err store_object_insert(struct store *st, const struct store_object *o, struct error *err)
+/* All columns, in their order. */
+static void object_values(const struct store_object *o, struct value cols[O_COUNT])
 {
-    struct value params[] = {
+    const struct value values[O_SUM] = {
         [O_KEY] = value_int((int64_t)o->key),
         [O_HUB] = value_int(o->hub),
         [O_KIND] = value_int(o->kind),
@@ -289,44 +293,41 @@ enum err store_object_insert(struct store *st, const struct store_object *o, str
         [O_PARENT_ID] = value_text(o->parent_id),
         [O_PARENT] = value_blob(o->parent),
     };
+
+    memcpy(cols, values, sizeof(values));
+    cols[O_SUM] = store_sum(cols, O_SUM);
+}
+
+enum err store_object_insert(struct store *st, const struct store_object *o, struct error *err)
+{
+    struct value params[O_COUNT];
     enum err e = object_check(o, err);
 
-    return e ? e : store_run(st, STMT_OBJECT_INSERT, params, NULL, err);
+    if (e)
+        return e;
+    object_values(o, params);
+    return store_run(st, STMT_OBJECT_INSERT, params, NULL, err);
 }
 
 enum err store_object_update(struct store *st, const struct store_object *o, struct error *err)
 {
-    struct value params[] = {
-        value_int((int64_t)o->key),
-        value_text(o->name),
-        value_text(o->version),
-        value_int(o->status),
-        value_int(o->base_status),
-        value_int(o->flags),
-        value_int(o->updated),
-        value_int(o->completed),
-        value_int(o->scheduled),
-        value_int((int64_t)o->execution),
-        value_text(o->execution_id),
-        value_int((int64_t)o->history_rows),
-        value_int((int64_t)o->history_events),
-        value_int((int64_t)o->history_bytes),
-        value_int(o->last_started),
-        value_int(o->inbox_next),
-        value_int(o->inbox_first),
-        value_int(o->cut_seq),
-        value_int(o->cut_time),
-        value_text(o->custom_status),
-        value_text(o->tags),
-        value_blob(o->trace),
-        value_text(o->parent_id),
-        value_blob(o->parent),
+    static const uint8_t COLUMNS[] = {
+        O_KEY,          O_NAME,         O_VERSION,        O_STATUS,        O_BASE_STATUS,
+        O_FLAGS,        O_UPDATED,      O_COMPLETED,      O_SCHEDULED,     O_EXECUTION,
+        O_EXECUTION_ID, O_HISTORY_ROWS, O_HISTORY_EVENTS, O_HISTORY_BYTES, O_LAST_STARTED,
+        O_INBOX_NEXT,   O_INBOX_FIRST,  O_CUT_SEQ,        O_CUT_TIME,      O_CUSTOM_STATUS,
+        O_TAGS,         O_TRACE,        O_PARENT_ID,      O_PARENT,        O_SUM,
     };
+    struct value all[O_COUNT], params[ARRAY_LEN(COLUMNS)];
     uint64_t changed;
     enum err e;
 
-    if ((e = object_check(o, err)) ||
-        (e = store_run(st, STMT_OBJECT_UPDATE, params, &changed, err)))
+    if ((e = object_check(o, err)))
+        return e;
+    object_values(o, all);
+    for (size_t i = 0; i < ARRAY_LEN(COLUMNS); i++)
+        params[i] = all[COLUMNS[i]];
+    if ((e = store_run(st, STMT_OBJECT_UPDATE, params, &changed, err)))
         return e;
     if (changed != 1) /* somebody deleted it by hand */
         return error_set(err, ERR_NOT_FOUND, "the row of object %llu (\"%.*s\") is gone",

@@ -1,5 +1,7 @@
 /* run.c - running statements for the functions of the tables, and the pending numbers. */
 #include "base/assert.h"
+#include "base/hashmap.h"
+#include "base/log.h"
 #include "store/internal.h"
 
 #include <stdlib.h>
@@ -11,11 +13,64 @@ enum err store_check(const struct store *st, struct error *err)
     return error_set(err, ERR_UNAVAILABLE, "the store failed before and is not open again yet");
 }
 
-enum err store_noted(struct store *st, enum err e)
+enum err store_noted(struct store *st, enum err e, const struct error *err)
 {
-    if (e == ERR_UNAVAILABLE)
-        st->failed = true;
+    if (e == ERR_CORRUPT && st->in_txn)
+        st->tainted = true;
+    if (e != ERR_UNAVAILABLE)
+        return e;
+    if (!st->failed) {
+        if (err)
+            st->failure = *err;
+        else
+            error_set(&st->failure, e, "a call failed");
+    }
+    st->failed = true;
     return e;
+}
+
+bool store_is_tainted(const struct store *st)
+{
+    return st->tainted;
+}
+
+const struct error *store_failure(const struct store *st)
+{
+    return &st->failure;
+}
+
+static uint64_t sum_add(uint64_t sum, const struct value *v)
+{
+    uint64_t part = (uint64_t)v->type << 60;
+
+    if (v->type == VALUE_INT)
+        part ^= (uint64_t)v->i;
+    else if (v->type != VALUE_NULL)
+        part ^= bytes_hash(v->b);
+    return hash_u64(sum * 3 + part + 1);
+}
+
+struct value store_sum(const struct value *cols, size_t count)
+{
+    uint64_t sum = count;
+
+    for (size_t i = 0; i < count; i++)
+        sum = sum_add(sum, &cols[i]);
+    return value_int((int64_t)(sum >> 33)); /* four bytes in the row */
+}
+
+enum err store_sum_check(const char *table, const struct value *sum, const struct value *cols,
+                         size_t count, struct error *err)
+{
+    if (sum->type == VALUE_NULL || sum->i == store_sum(cols, count).i)
+        return OK;
+    return error_set(err, ERR_CORRUPT,
+                     "a row of table \"%s\" is damaged: it is not what was written", table);
+}
+
+enum err store_disorder(const char *table, struct error *err)
+{
+    return error_set(err, ERR_CORRUPT, "rows of table \"%s\" are out of order", table);
 }
 
 void cursor_end(struct cursor *cur)
@@ -48,7 +103,7 @@ enum err store_run(struct store *st, enum stmt id, const struct value *params, u
         return e;
     ASSERT(st->in_txn);
     st->has_writes = true;
-    return store_noted(st, st->driver->run(st->conn, id, params, changed, err));
+    return store_noted(st, st->driver->run(st->conn, id, params, changed, err), err);
 }
 
 enum err store_run_number(struct store *st, enum stmt id, const struct value *params, int64_t *out,
@@ -65,12 +120,12 @@ enum err store_run_number(struct store *st, enum stmt id, const struct value *pa
     st->has_writes = true;
     if ((e = st->driver->query(st->conn, id, params, &cur, err)) ||
         (e = st->driver->next(&cur, &col, &got, err)))
-        return store_noted(st, e);
+        return store_noted(st, e, err);
     int64_t number = got ? col.i : 0;
     while (got && !e && (e = st->driver->next(&cur, &col, &more, err)) == OK && more)
         continue; /* to its end, so that the write is complete */
     if (e)
-        return store_noted(st, e);
+        return store_noted(st, e, err);
     if (got)
         *out = number;
     *row = got;
@@ -86,7 +141,7 @@ enum err reader_query(struct store_reader *r, enum stmt id, const struct value *
         return r->conn->driver->query(r->conn, id, params, out, err);
     if ((e = store_check(r->st, err)))
         return e;
-    return store_noted(r->st, r->conn->driver->query(r->conn, id, params, out, err));
+    return store_noted(r->st, r->conn->driver->query(r->conn, id, params, out, err), err);
 }
 
 enum err reader_next(struct store_reader *r, struct cursor *cur, struct value *cols, bool *row,
@@ -94,7 +149,7 @@ enum err reader_next(struct store_reader *r, struct cursor *cur, struct value *c
 {
     enum err e = r->conn->driver->next(cur, cols, row, err);
 
-    return r->st ? store_noted(r->st, e) : e;
+    return r->st ? store_noted(r->st, e, err) : e;
 }
 
 enum err reader_meta_number(struct store_reader *r, struct bytes name, uint64_t max, uint64_t *out,
@@ -181,20 +236,36 @@ void store_pending_deinit(struct pending *p)
     *p = (struct pending){0};
 }
 
+/* Counts are for people to see: where they are damaged they stay as they are, and work goes on. */
+static enum err write_number(struct store *st, enum stmt id, const struct value *params,
+                             struct error *err)
+{
+    enum err e = store_run(st, id, params, NULL, err);
+
+    if (e != ERR_CORRUPT)
+        return e;
+    if (err)
+        log_error(LOG_ERROR, "store: the numbers of instances and timers are kept no more", err);
+    st->counts_damaged = true;
+    return e;
+}
+
 enum err store_pending_write(struct store *st, struct error *err)
 {
     struct pending *p = &st->pending;
     enum err e;
 
+    if (st->counts_damaged)
+        store_pending_clear(p);
     for (size_t i = 0; i < p->len; i++) {
         const struct count_delta *d = &p->counts[i];
         struct value params[] = {value_int(d->hub), value_int(d->kind), value_int(d->status),
                                  value_int(d->n)};
-        if (d->n != 0 && (e = store_run(st, STMT_COUNT_ADD, params, NULL, err)))
+        if (d->n != 0 && (e = write_number(st, STMT_COUNT_ADD, params, err)))
             return e;
     }
     struct value params[] = {value_text(META_TIMERS), value_int(p->timers)};
-    if (p->timers != 0 && (e = store_run(st, STMT_META_ADD, params, NULL, err)))
+    if (p->timers != 0 && (e = write_number(st, STMT_META_ADD, params, err)))
         return e;
     store_pending_clear(p);
     return OK;

@@ -12,9 +12,9 @@
     "key, hub, kind, partition, id, name, version, status, base_status, flags, created, updated, " \
     "completed, scheduled, execution, execution_id, history_rows, history_events, "                \
     "history_bytes, last_started, inbox_next, inbox_first, cut_seq, cut_time, custom_status, "     \
-    "tags, trace, parent_id, parent"
-#define OBJECT_COLUMNS_TYPES "iiiitTTiiiiiiiiTiiiiiiiiTTBTB"
-#define OBJECT_COLUMNS_COUNT 29
+    "tags, trace, parent_id, parent, sum"
+#define OBJECT_COLUMNS_TYPES "iiiitTTiiiiiiiiTiiiiiiiiTTBTBI"
+#define OBJECT_COLUMNS_COUNT 30
 
 /* A skip scan: one index look-up for each distinct value, however many rows share it. */
 #define SKIP_SCAN(table, column)                                                                   \
@@ -50,32 +50,34 @@
                                     "INSERT INTO object (" OBJECT_COLUMNS ") VALUES ($1, $2, $3, " \
                                     "$4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, "  \
                                     "$17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, " \
-                                    "$29)")                                                        \
-    S(OBJECT_UPDATE,    24, "",     "UPDATE object SET name = $2, version = $3, status = $4, "     \
+                                    "$29, $30)")                                                   \
+    S(OBJECT_UPDATE,    25, "",     "UPDATE object SET name = $2, version = $3, status = $4, "     \
                                     "base_status = $5, flags = $6, updated = $7, completed = $8, " \
                                     "scheduled = $9, execution = $10, execution_id = $11, "        \
                                     "history_rows = $12, history_events = $13, "                   \
                                     "history_bytes = $14, last_started = $15, inbox_next = $16, "  \
                                     "inbox_first = $17, cut_seq = $18, cut_time = $19, "           \
                                     "custom_status = $20, tags = $21, trace = $22, "               \
-                                    "parent_id = $23, parent = $24 WHERE key = $1")                \
+                                    "parent_id = $23, parent = $24, sum = $25 WHERE key = $1")     \
     S(OBJECT_DELETE,    1, "",      "DELETE FROM object WHERE key = $1")                           \
     S(COUNT_ADD,        4, "",      "INSERT INTO count (hub, kind, status, n) "                    \
                                     "VALUES ($1, $2, $3, $4) ON CONFLICT (hub, kind, status) "     \
                                     "DO UPDATE SET n = count.n + excluded.n")                      \
     S(COUNT_LIST,       0, "iiii",  "SELECT hub, kind, status, n FROM count "                      \
                                     "ORDER BY hub, kind, status")                                  \
-    S(HISTORY_INSERT,   6, "",      "INSERT INTO history (execution, row, key_base, events, time, "\
-                                    "frames) VALUES ($1, $2, $3, $4, $5, $6)")                     \
-    S(HISTORY_READ,     2, "iiiiB", "SELECT row, key_base, events, time, frames FROM history "     \
-                                    "WHERE execution = $1 AND row >= $2 ORDER BY row")             \
+    S(HISTORY_INSERT,   7, "",      "INSERT INTO history (execution, row, key_base, events, time, "\
+                                    "frames, sum) VALUES ($1, $2, $3, $4, $5, $6, $7)")            \
+    S(HISTORY_READ,     2, "iiiiBI",                                                               \
+                                    "SELECT row, key_base, events, time, frames, sum "             \
+                                    "FROM history WHERE execution = $1 AND row >= $2 ORDER BY row")\
     S(HISTORY_DELETE,   2, "",      "DELETE FROM history WHERE execution = $1 AND row IN "         \
                                     "(SELECT row FROM history WHERE execution = $1 "               \
                                     "ORDER BY row LIMIT $2)")                                      \
-    S(INBOX_INSERT,     8, "",      "INSERT INTO inbox (object, seq, type, execution, ref, time, " \
-                                    "ready, event) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)")       \
-    S(INBOX_READ,       3, "iiiiiiB",                                                              \
-                                    "SELECT seq, type, execution, ref, time, ready, event "        \
+    S(INBOX_INSERT,     9, "",      "INSERT INTO inbox (object, seq, type, execution, ref, time, " \
+                                    "ready, event, sum) "                                          \
+                                    "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)")                 \
+    S(INBOX_READ,       3, "iiiiiiBI",                                                             \
+                                    "SELECT seq, type, execution, ref, time, ready, event, sum "   \
                                     "FROM inbox WHERE object = $1 AND seq >= $2 "                  \
                                     "ORDER BY seq LIMIT $3")                                       \
     S(INBOX_DELETE,     3, "",      "DELETE FROM inbox WHERE object = $1 AND seq >= $2 "           \
@@ -86,18 +88,20 @@
     S(INBOX_BOUNDS,     1, "II",    "SELECT (SELECT min(seq) FROM inbox WHERE object = $1), "      \
                                     "(SELECT max(seq) FROM inbox WHERE object = $1)")              \
     S(INBOX_OBJECTS,    2, "i",     SKIP_SCAN("inbox", "object"))                                  \
-    S(TASK_INSERT,      7, "",      "INSERT INTO task (grp, key, object, execution, ref, time, "   \
-                                    "payload) VALUES ($1, $2, $3, $4, $5, $6, $7)")                \
-    S(TASK_GET,         2, "iiiiB", "SELECT object, execution, ref, time, payload FROM task "      \
+    S(TASK_INSERT,      8, "",      "INSERT INTO task (grp, key, object, execution, ref, time, "   \
+                                    "payload, sum) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)")       \
+    S(TASK_GET,         2, "iiiiBI",                                                               \
+                                    "SELECT object, execution, ref, time, payload, sum FROM task " \
                                     "WHERE grp = $1 AND key = $2")                                 \
     S(TASK_DELETE,      2, "",      "DELETE FROM task WHERE grp = $1 AND key = $2")                \
     S(TASK_READ,        3, "iiiii", "SELECT key, object, execution, ref, time FROM task "          \
                                     "WHERE grp = $1 AND key > $2 ORDER BY key LIMIT $3")           \
     S(TASK_GROUPS,      2, "i",     SKIP_SCAN("task", "grp"))                                      \
-    S(TIMER_INSERT,     7, "",      "INSERT INTO timer (due, key, object, execution, what, ref, "  \
-                                    "payload) VALUES ($1, $2, $3, $4, $5, $6, $7)")                \
+    S(TIMER_INSERT,     8, "",      "INSERT INTO timer (due, key, object, execution, what, ref, "  \
+                                    "payload, sum) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)")       \
     S(TIMER_DELETE,     2, "",      "DELETE FROM timer WHERE due = $1 AND key = $2")               \
-    S(TIMER_GET,        2, "iiiiB", "SELECT object, execution, what, ref, payload FROM timer "     \
+    S(TIMER_GET,        2, "iiiiBI",                                                               \
+                                    "SELECT object, execution, what, ref, payload, sum FROM timer "\
                                     "WHERE due = $1 AND key = $2")                                 \
     S(TIMER_READ,       4, "iiiiiiB",                                                              \
                                     "SELECT due, key, object, execution, what, ref, payload "      \
@@ -105,14 +109,15 @@
                                     "ORDER BY due, key LIMIT $4")                                  \
     S(TIMER_DELETE_OF,  2, "",      "DELETE FROM timer WHERE (due, key) IN (SELECT due, key "      \
                                     "FROM timer WHERE execution = $1 LIMIT $2)")                   \
-    S(MAIL_INSERT,      7, "",      "INSERT INTO mailbox (seq, hub, kind, partition, id, what, "   \
-                                    "payload) VALUES ($1, $2, $3, $4, $5, $6, $7)")                \
-    S(MAIL_READ,        2, "iiiitiB",                                                              \
-                                    "SELECT seq, hub, kind, partition, id, what, payload "         \
+    S(MAIL_INSERT,      8, "",      "INSERT INTO mailbox (seq, hub, kind, partition, id, what, "   \
+                                    "payload, sum) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)")       \
+    S(MAIL_READ,        2, "iiiitiBI",                                                             \
+                                    "SELECT seq, hub, kind, partition, id, what, payload, sum "    \
                                     "FROM mailbox WHERE seq > $1 ORDER BY seq LIMIT $2")           \
     S(MAIL_DELETE,      1, "",      "DELETE FROM mailbox WHERE seq = $1")                          \
     S(TRASH_INSERT,     3, "",      "INSERT INTO trash (seq, what, key) VALUES ($1, $2, $3)")      \
-    S(TRASH_READ,       1, "iii",   "SELECT seq, what, key FROM trash ORDER BY seq LIMIT $1")      \
+    S(TRASH_READ,       2, "iii",   "SELECT seq, what, key FROM trash WHERE seq > $1 "             \
+                                    "ORDER BY seq LIMIT $2")                                       \
     S(TRASH_DELETE,     1, "",      "DELETE FROM trash WHERE seq = $1")
 /* clang-format on */
 

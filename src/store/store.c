@@ -257,7 +257,7 @@ enum err store_begin(struct store *st, struct error *err)
     ASSERT(!st->in_txn);
     if ((e = store_check(st, err)))
         return e;
-    if ((e = store_noted(st, st->driver->begin(st->conn, true, err))))
+    if ((e = store_noted(st, st->driver->begin(st->conn, true, err), err)))
         return e;
     st->in_txn = true;
     st->has_writes = false;
@@ -266,7 +266,7 @@ enum err store_begin(struct store *st, struct error *err)
 
 static void end_txn(struct store *st)
 {
-    st->in_txn = st->in_savepoint = st->has_writes = false;
+    st->in_txn = st->in_savepoint = st->has_writes = st->tainted = false;
     store_pending_clear(&st->pending);
     store_pending_clear(&st->nested);
 }
@@ -285,11 +285,15 @@ enum err store_commit(struct store *st, struct error *err)
     enum err e;
 
     ASSERT(st->in_txn && !st->in_savepoint);
-    if ((e = store_check(st, err)) || (e = store_pending_write(st, err)) ||
-        (e = store_noted(st, st->driver->commit(st->conn, err)))) {
+    if (!(e = store_check(st, err)))
+        e = store_pending_write(st, err);
+    bool has_begun = e != ERR_CORRUPT; /* else only numbers were refused */
+    if (!e)
+        e = store_noted(st, st->driver->commit(st->conn, err), err);
+    if (e) {
         store_rollback(st);
-        /* Whatever the reason was, nobody knows what the database holds now. */
-        st->failed = true;
+        if (has_begun) /* whatever the reason was, nobody knows what the database holds now */
+            (void)store_noted(st, ERR_UNAVAILABLE, err);
         return error_wrap(err, e, "could not commit");
     }
     atomic_fetch_add(&st->commits, 1);
@@ -312,7 +316,7 @@ enum err store_savepoint(struct store *st, struct error *err)
     if ((e = store_check(st, err)))
         return e;
     ASSERT(st->in_txn && !st->in_savepoint);
-    if ((e = store_noted(st, st->driver->savepoint(st->conn, err))))
+    if ((e = store_noted(st, st->driver->savepoint(st->conn, err), err)))
         return e;
     st->in_savepoint = true;
     st->savepoint_has_writes = st->has_writes;
@@ -327,7 +331,7 @@ enum err store_savepoint_release(struct store *st, struct error *err)
     if ((e = store_check(st, err)))
         return e;
     ASSERT(st->in_savepoint);
-    if ((e = store_noted(st, st->driver->release(st->conn, err))))
+    if ((e = store_noted(st, st->driver->release(st->conn, err), err)))
         return e;
     st->in_savepoint = false;
     store_pending_merge(&st->pending, &st->nested);
@@ -342,7 +346,7 @@ enum err store_savepoint_undo(struct store *st, struct error *err)
     if ((e = store_check(st, err)))
         return e;
     ASSERT(st->in_savepoint);
-    if ((e = store_noted(st, st->driver->undo(st->conn, err))))
+    if ((e = store_noted(st, st->driver->undo(st->conn, err), err)))
         return e;
     st->in_savepoint = false;
     st->has_writes = st->savepoint_has_writes;
@@ -482,5 +486,5 @@ enum err store_log_restart(struct store *st, usec_t wait, struct error *err)
     if ((e = store_check(st, err)))
         return e;
     ASSERT(!st->in_txn);
-    return store_noted(st, st->driver->log_restart(st->conn, wait, err));
+    return store_noted(st, st->driver->log_restart(st->conn, wait, err), err);
 }

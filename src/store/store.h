@@ -15,6 +15,8 @@
  * other unsigned numbers must fit into 63 bits (ERR_INTERNAL); as bounds of a read they may be
  * anything.
  *
+ * What is read in an order comes in it: rows that do not are damage (ERR_CORRUPT behind the last good one).
+ *
  * Views in rows given to callbacks are borrowed for the call. A callback may read other tables with
  * the same reader, but not call the function that calls it (ERR_INTERNAL), and must not write.
  *
@@ -74,11 +76,16 @@ const struct store_info *store_info(const struct store *st);
 
 MUST_CHECK enum err store_begin(struct store *st, struct error *err);
 /* On an error nothing was committed as far as one can know, and the transaction is over:
- * store_reopen(). */
+ * store_reopen(). ERR_CORRUPT and not failed: try the same transaction once more. */
 MUST_CHECK enum err store_commit(struct store *st, struct error *err);
 void store_rollback(struct store *st); /* harmless without a transaction */
 /* A call answered ERR_UNAVAILABLE since it was opened: every other one will, until store_reopen(). */
 bool store_is_failed(const struct store *st);
+/* What it answered then; only while the store is failed. */
+const struct error *store_failure(const struct store *st);
+/* A read or write of the open transaction met damage (ERR_CORRUPT): SQLite then refuses to write and to commit, also behind a
+ * savepoint. Only a rollback is left, and to try the rest without what met it. */
+bool store_is_tainted(const struct store *st);
 /* Since store_begin(); a commit without any does not flush. */
 bool store_has_writes(const struct store *st);
 /* One level: a command whose failure must undo only itself. */
@@ -327,8 +334,9 @@ struct store_trash {
 MUST_CHECK enum err store_trash_insert(struct store *st, const struct store_trash *t,
                                        struct error *err);
 typedef bool store_trash_fn(void *arg, const struct store_trash *t);
-MUST_CHECK enum err store_trash_read(struct store_reader *r, uint32_t max, store_trash_fn *fn,
-                                     void *arg, struct error *err);
+/* seq > after, in order, at most `max`. */
+MUST_CHECK enum err store_trash_read(struct store_reader *r, uint64_t after, uint32_t max,
+                                     store_trash_fn *fn, void *arg, struct error *err);
 MUST_CHECK enum err store_trash_delete(struct store *st, uint64_t seq, struct error *err);
 
 /* ---- upkeep ---------------------------------------------------------------------------------- */

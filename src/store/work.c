@@ -37,10 +37,12 @@ enum err store_task_insert(struct store *st, const struct store_task *t, struct 
         value_int(t->ref),
         value_int(t->time),
         value_blob(t->payload),
+        {0},
     };
 
     if (!key_fits(t->key) || !key_fits(t->object) || !key_fits(t->execution))
         return key_error(MAX(MAX(t->key, t->object), t->execution), err);
+    params[7] = store_sum(params, 7);
     return store_run(st, STMT_TASK_INSERT, params, NULL, err);
 }
 
@@ -49,21 +51,21 @@ enum err store_task_get(struct store_reader *r, uint32_t group, uint64_t key,
 {
     struct value params[] = {value_int(group), value_int(limit_key(key))};
     CLEANUP(cursor_end) struct cursor cur = {0};
-    struct value c[5];
-    enum err e = read_one(r, STMT_TASK_GET, params, &cur, c, err);
+    struct value c[8] = {params[0], params[1]}; /* as they were inserted */
+    enum err e = read_one(r, STMT_TASK_GET, params, &cur, c + 2, err);
 
-    if (e)
+    if (e || (e = store_sum_check("task", &c[7], c, 7, err)))
         return e;
     strbuf_reset(buf);
-    (void)strbuf_reserve(buf, c[4].b.len + 1);
+    (void)strbuf_reserve(buf, c[6].b.len + 1);
     *out = (struct store_task){
         .group = group,
         .key = key,
-        .object = (uint64_t)c[0].i,
-        .execution = (uint64_t)c[1].i,
-        .ref = c[2].i,
-        .time = c[3].i,
-        .payload = strbuf_keep(buf, c[4].b),
+        .object = (uint64_t)c[2].i,
+        .execution = (uint64_t)c[3].i,
+        .ref = c[4].i,
+        .time = c[5].i,
+        .payload = strbuf_keep(buf, c[6].b),
     };
     return OK;
 }
@@ -83,6 +85,7 @@ enum err store_task_read(struct store_reader *r, uint32_t group, uint64_t after,
     CLEANUP(cursor_end) struct cursor cur = {0};
     struct value c[5];
     bool row;
+    int64_t last = limit_key(after);
     enum err e = reader_query(r, STMT_TASK_READ, params, &cur, err);
 
     while (!e && (e = reader_next(r, &cur, c, &row, err)) == OK && row) {
@@ -94,6 +97,9 @@ enum err store_task_read(struct store_reader *r, uint32_t group, uint64_t after,
             .ref = c[3].i,
             .time = c[4].i,
         };
+        if (c[0].i <= last)
+            return store_disorder("task", err);
+        last = c[0].i;
         if (!fn(arg, &t))
             break;
     }
@@ -106,10 +112,15 @@ enum err store_task_groups(struct store_reader *r, store_key_fn *fn, void *arg, 
     CLEANUP(cursor_end) struct cursor cur = {0};
     struct value col;
     bool row;
+    int64_t last = -1;
     enum err e = reader_query(r, STMT_TASK_GROUPS, params, &cur, err);
 
-    while (!e && (e = reader_next(r, &cur, &col, &row, err)) == OK && row)
+    while (!e && (e = reader_next(r, &cur, &col, &row, err)) == OK && row) {
+        if (col.i <= last)
+            return store_disorder("task", err);
+        last = col.i;
         fn(arg, (uint64_t)col.i);
+    }
     return e;
 }
 
@@ -125,11 +136,13 @@ enum err store_timer_insert(struct store *st, const struct store_timer *t, struc
         value_int(t->what),
         value_int(t->ref),
         value_blob(t->payload),
+        {0},
     };
     enum err e;
 
     if (!key_fits(t->key) || !key_fits(t->object) || !key_fits(t->execution))
         return key_error(MAX(MAX(t->key, t->object), t->execution), err);
+    params[7] = store_sum(params, 7);
     if ((e = store_run(st, STMT_TIMER_INSERT, params, NULL, err)))
         return e;
     store_pending_timers(st, 1);
@@ -156,21 +169,21 @@ enum err store_timer_get(struct store_reader *r, usec_t due, uint64_t key, struc
 {
     struct value params[] = {value_int(due), value_int(limit_key(key))};
     CLEANUP(cursor_end) struct cursor cur = {0};
-    struct value c[5];
-    enum err e = read_one(r, STMT_TIMER_GET, params, &cur, c, err);
+    struct value c[8] = {params[0], params[1]}; /* as they were inserted */
+    enum err e = read_one(r, STMT_TIMER_GET, params, &cur, c + 2, err);
 
-    if (e)
+    if (e || (e = store_sum_check("timer", &c[7], c, 7, err)))
         return e;
     strbuf_reset(buf);
-    (void)strbuf_reserve(buf, c[4].b.len + 1);
+    (void)strbuf_reserve(buf, c[6].b.len + 1);
     *out = (struct store_timer){
         .due = due,
         .key = key,
-        .object = (uint64_t)c[0].i,
-        .execution = (uint64_t)c[1].i,
-        .what = (int32_t)c[2].i,
-        .ref = c[3].i,
-        .payload = strbuf_keep(buf, c[4].b),
+        .object = (uint64_t)c[2].i,
+        .execution = (uint64_t)c[3].i,
+        .what = (int32_t)c[4].i,
+        .ref = c[5].i,
+        .payload = strbuf_keep(buf, c[6].b),
     };
     return OK;
 }
@@ -184,6 +197,8 @@ enum err store_timer_read(struct store_reader *r, usec_t after_due, uint64_t aft
     CLEANUP(cursor_end) struct cursor cur = {0};
     struct value c[7];
     bool row;
+    usec_t due = after_due;
+    int64_t key = limit_key(after_key);
     enum err e = reader_query(r, STMT_TIMER_READ, params, &cur, err);
 
     while (!e && (e = reader_next(r, &cur, c, &row, err)) == OK && row) {
@@ -196,6 +211,10 @@ enum err store_timer_read(struct store_reader *r, usec_t after_due, uint64_t aft
             .ref = c[5].i,
             .payload = c[6].b,
         };
+        if (t.due < due || (t.due == due && c[1].i <= key))
+            return store_disorder("timer", err);
+        due = t.due;
+        key = c[1].i;
         if (!fn(arg, &t))
             break;
     }
@@ -241,10 +260,12 @@ enum err store_mail_insert(struct store *st, const struct store_mail *m, struct 
         value_text(bytes_is_none(m->id) ? BYTES_LIT("") : m->id),
         value_int(m->what),
         value_blob(m->payload),
+        {0},
     };
 
     if (!key_fits(m->seq))
         return key_error(m->seq, err);
+    params[7] = store_sum(params, 7);
     return store_run(st, STMT_MAIL_INSERT, params, NULL, err);
 }
 
@@ -253,8 +274,9 @@ enum err store_mail_read(struct store_reader *r, uint64_t after, uint32_t max, s
 {
     struct value params[] = {value_int(limit_key(after)), value_int(max)};
     CLEANUP(cursor_end) struct cursor cur = {0};
-    struct value c[7];
+    struct value c[8];
     bool row;
+    int64_t last = limit_key(after);
     enum err e = reader_query(r, STMT_MAIL_READ, params, &cur, err);
 
     while (!e && (e = reader_next(r, &cur, c, &row, err)) == OK && row) {
@@ -267,6 +289,11 @@ enum err store_mail_read(struct store_reader *r, uint64_t after, uint32_t max, s
             .what = (int32_t)c[5].i,
             .payload = c[6].b,
         };
+        if (c[0].i <= last)
+            return store_disorder("mailbox", err);
+        if ((e = store_sum_check("mailbox", &c[7], c, 7, err)))
+            return e;
+        last = c[0].i;
         if (!fn(arg, &m))
             break;
     }
@@ -290,17 +317,22 @@ enum err store_trash_insert(struct store *st, const struct store_trash *t, struc
     return store_run(st, STMT_TRASH_INSERT, params, NULL, err);
 }
 
-enum err store_trash_read(struct store_reader *r, uint32_t max, store_trash_fn *fn, void *arg,
-                          struct error *err)
+enum err store_trash_read(struct store_reader *r, uint64_t after, uint32_t max, store_trash_fn *fn,
+                          void *arg, struct error *err)
 {
+    struct value params[] = {value_int(limit_key(after)), value_int(max)};
     CLEANUP(cursor_end) struct cursor cur = {0};
     struct value c[3];
     bool row;
-    enum err e = reader_query(r, STMT_TRASH_READ, (struct value[]){value_int(max)}, &cur, err);
+    int64_t last = limit_key(after);
+    enum err e = reader_query(r, STMT_TRASH_READ, params, &cur, err);
 
     while (!e && (e = reader_next(r, &cur, c, &row, err)) == OK && row) {
         struct store_trash t = {
             .seq = (uint64_t)c[0].i, .what = (int32_t)c[1].i, .key = (uint64_t)c[2].i};
+        if (c[0].i <= last)
+            return store_disorder("trash", err);
+        last = c[0].i;
         if (!fn(arg, &t))
             break;
     }

@@ -562,7 +562,7 @@ static void check_trash(struct store_fixture *f, uint32_t max, const char *want)
 {
     CLEANUP(strbuf_deinit) struct strbuf log = {0};
 
-    OKAY(store_trash_read(f->r, max, log_trash, &log, &err));
+    OKAY(store_trash_read(f->r, 0, max, log_trash, &log, &err));
     CHECK_STR(&log, want);
 }
 

@@ -72,7 +72,7 @@ static void *read_loop(void *arg)
         if (!e)
             e = store_timer_count(r, &timers, &err);
         if (!e)
-            e = store_trash_read(r, UINT32_MAX, sum_trash, &sum, &err);
+            e = store_trash_read(r, 0, UINT32_MAX, sum_trash, &sum, &err);
         if (!e)
             e = store_timer_count(r, &again, &err);
         store_reader_end(r);

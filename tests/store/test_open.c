@@ -455,6 +455,39 @@ static void rows_changed_by_hand_are_errors(void **state)
         EXPECT(ERR_CORRUPT, store_object_get(f->r, key, &o, &buf, &err));
 }
 
+/* Sums are stored: what gives another one tomorrow makes every store a damaged one. */
+static void the_sum_of_a_row_never_changes(void **state)
+{
+    struct store_fixture *f = *state;
+    struct store_history h = {.execution = 7,
+                              .row = 1,
+                              .key_base = 9,
+                              .events = 2,
+                              .time = 1,
+                              .frames = BYTES_LIT("abc")};
+
+    store_fixture_open(f);
+    OKAY(store_begin(f->st, &err));
+    OKAY(store_history_append(f->st, &h, &err));
+    OKAY(store_commit(f->st, &err));
+    assert_int_equal(sql_number(f->path, "SELECT sum FROM history"), 0x77d457ca);
+}
+
+/* A row that is not what was written is an error; without a sum it is taken as it is. */
+static void a_row_with_another_sum_is_damaged(void **state)
+{
+    struct store_fixture *f = *state;
+    size_t bytes = 0;
+
+    store_fixture_open(f);
+    put_objects(f, 1, 1, 10);
+    sql(f->path, "UPDATE history SET frames = x'78787878787878787879'");
+    EXPECT(ERR_CORRUPT, store_history_read(f->r, 1, 1, SIZE_MAX, take_row, &bytes, &err));
+    sql(f->path, "UPDATE history SET sum = NULL");
+    OKAY(store_history_read(f->r, 1, 1, SIZE_MAX, take_row, &bytes, &err));
+    assert_int_equal(bytes, 10);
+}
+
 /* Copies what is on disk now, as a crash would leave it (the log index is rebuilt). */
 static void crash_copy(const struct store_fixture *f, struct store_fixture *out, size_t cut)
 {
@@ -537,6 +570,8 @@ int main(void)
         T(a_killed_holder_blocks_nobody),
         T(a_stale_lock_file_is_no_lock),
         T(damage_is_found_when_read_and_hurts_nobody_else),
+        T(the_sum_of_a_row_never_changes),
+        T(a_row_with_another_sum_is_damaged),
         T(rows_changed_by_hand_are_errors),
         T(a_torn_log_loses_the_end_only),
         T(opening_reads_little_however_large_the_store),

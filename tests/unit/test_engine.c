@@ -32,7 +32,8 @@ static void the_store_heals(struct world *w)
 static void take_history_row(struct world *w, const char *id, int row)
 {
     world_sql(w,
-              "INSERT INTO history SELECT execution, %d, 0, 1, 1, x'' FROM object WHERE id = '%s'",
+              "INSERT INTO history (execution, row, key_base, events, time, frames) "
+              "SELECT execution, %d, 0, 1, 1, x'' FROM object WHERE id = '%s'",
               row, id);
 }
 
