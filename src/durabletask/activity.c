@@ -40,6 +40,19 @@ struct scheduling {
     bool token_less;
 };
 
+/* Nobody waits for this answer any more, but its worker has room again, and nobody shall run the task once more. */
+static enum err end_answered(struct step *s, const struct command *cmd, struct bytes instance,
+                             int32_t task_id, struct error *err)
+{
+    uint32_t group;
+    uint64_t key;
+    bool existed;
+    step_count_stale(s);
+    if (!step_task_answered(s, cmd, instance, task_id, &group, &key))
+        return OK;
+    return step_task_end(s, group, key, &existed, err);
+}
+
 static enum err by_ids(struct step *s, struct command *cmd, struct bytes instance, int32_t task_id,
                        struct scheduling *sc, struct error *err)
 {
@@ -49,16 +62,14 @@ static enum err by_ids(struct step *s, struct command *cmd, struct bytes instanc
     enum err rc = step_hub(s, cmd->hub, false, &hub, err);
     if (!rc)
         rc = step_find(s, hub, &ORCHESTRATION, instance, &o, err);
-    if (rc)
-        return rc == ERR_NOT_FOUND ? OK : rc;
-    if (orch_is_terminal(o))
-        return OK;
-    if ((rc = orch_hydrate(s, o, err)))
+    if (rc == ERR_NOT_FOUND || (!rc && orch_is_terminal(o)))
+        return end_answered(s, cmd, instance, task_id, err);
+    if (rc || (rc = orch_hydrate(s, o, err)))
         return rc;
     const struct open_action *a =
         orch_open_find(o, HISTORY_EVENT__EVENT_TYPE_TASK_SCHEDULED, task_id);
     if (!a)
-        return OK;
+        return end_answered(s, cmd, instance, task_id, err);
     sc->o = o;
     sc->group = a->group;
     sc->key = a->key;

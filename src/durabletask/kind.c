@@ -3,6 +3,7 @@
 
 #include "engine/engine.h"
 #include "rpc/rpc.h"
+#include "wire/reader.h"
 #include "wire/value.h"
 #include "wire/writer.h"
 
@@ -83,6 +84,13 @@ static bool turn_may_go(const struct object *o)
 
 /* Activities run on after COMPLETED, FAILED and continue-as-new; those of a TERMINATED execution end with the worker that has them
  * (spec 6.6). */
+/* ActivityRequest.orchestrationInstance.instanceId. */
+static struct bytes task_instance(const struct store_task *t)
+{
+    struct bytes id = wire_bytes_find(wire_bytes_find(t->payload, 4), 1);
+    return bytes_is_none(id) ? BYTES_LIT("") : id;
+}
+
 static bool task_may_go(const struct object *o, const struct store_task *t)
 {
     return o->row.status != ORCH_TERMINATED || o->row.execution != t->execution;
@@ -105,6 +113,7 @@ const struct object_kind ORCHESTRATION = {
     .turn_build = orch_turn_build,
     .task_build = activity_build,
     .task_may_go = task_may_go,
+    .task_instance = task_instance,
     .ping_build = ping_build,
     .item_free = item_free,
     .waiter_met = orch_waiter_met,

@@ -521,20 +521,19 @@ static enum sent send_task(struct engine *e, struct work *w, struct work_stream 
     struct store_task t;
     if (store_task_get(e->reader, w->group->number, w->key, &t, &buf, err))
         return SENT_NOT;
-    if (w->nonce || w->recovered || st->opts.token_less) {
+    if (st->opts.token_less)
+        w->answer_hash = work_answer_hash(WORK_TASK, e->front->task_instance(&t), t.ref);
+    if (w->nonce || w->recovered) { /* handed out before: much may have happened since */
         struct object *o;
         enum err rc = object_by_key(s, t.object, &o, err);
         bool is_orphan = rc == ERR_NOT_FOUND;
-        /* Handed out before: much may have happened since. */
-        if ((w->nonce || w->recovered) &&
-            (is_orphan || (rc == OK && !o->kind->task_may_go(o, &t)))) {
+        if (is_orphan || (rc == OK && !o->kind->task_may_go(o, &t))) {
             if (is_orphan)
                 engine_orphan(e, "activity", t.object);
             work_detach(e, w);
             engine_pend(e, &(struct unit){.type = UNIT_DROP, .key = w->key, .group = t.group});
             return SENT_ASKED;
         }
-        w->answer_hash = rc ? 0 : work_answer_hash(WORK_TASK, o->row.id, t.ref);
     }
     char text[TOKEN_TEXT_MAX];
     size_t len = make_token(e, w, NULL, &t, text);

@@ -100,6 +100,10 @@ bool step_breaks(struct step *s, struct command *cmd, enum work_kind kind, uint6
 bool step_task_in_flight(struct step *s, uint64_t key);
 /* The item of the task's dispatch; kind 0: it is not in flight. */
 struct item_ref step_task_item(struct step *s, uint64_t key);
+/* The task in flight that an answer without a token is about, when no open action has these ids: its execution is over, and
+ * only its worker's room is to be given back. False: none. */
+bool step_task_answered(struct step *s, const struct command *cmd, struct bytes id, int64_t ref,
+                        uint32_t *group, uint64_t *key);
 /* Group number of a name and version, as step_task_add() uses it. */
 MUST_CHECK enum err step_group(struct step *s, uint32_t hub, enum work_kind kind, struct bytes name,
                                struct bytes version, uint32_t *group, struct error *err);
@@ -156,6 +160,8 @@ struct object_kind {
                            void **item, size_t *item_bytes, struct error *err);
     /* False: nobody waits for it and nobody shall run it (its execution was terminated): asked before it is handed out again. */
     bool (*task_may_go)(const struct object *o, const struct store_task *t);
+    /* The instance that an answer without a token will name. */
+    struct bytes (*task_instance)(const struct store_task *t);
     void *(*ping_build)(void);
     void (*item_free)(void *item);
     /* Waiters: is it over, and the answer. `o` NULL: unknown (only after the deadline). */

@@ -185,6 +185,18 @@ struct item_ref step_task_item(struct step *s, uint64_t key)
                                         : (struct item_ref){0};
 }
 
+bool step_task_answered(struct step *s, const struct command *cmd, struct bytes id, int64_t ref,
+                        uint32_t *group, uint64_t *key)
+{
+    struct item_ref item = work_answered(s->e, cmd, WORK_TASK, id, ref);
+    const struct work *w = item.kind ? work_find(s->e, WORK_TASK, item.key) : NULL;
+    if (!w)
+        return false;
+    *group = w->group->number;
+    *key = w->key;
+    return true;
+}
+
 enum err step_timer_add(struct step *s, const struct store_timer *t, struct error *err)
 {
     s->wrote = true;

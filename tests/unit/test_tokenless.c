@@ -313,6 +313,39 @@ static void a_token_ends_the_suspicion(void **state)
     world_free(w);
 }
 
+/* Answers that come after the end of the execution, or of the instance: nobody waits for them, but the worker (JAVA's holds
+ * so many items at most) has room again and nobody runs the work once more. */
+static void answers_of_finished_executions_give_room_back(void **state)
+{
+    struct world *w = world_new_file(NULL);
+    struct work_stream_options o = {.token_less = true, .connection = 7, .capacity_total = 3};
+    struct world_stream *st = world_stream_with(w, &o);
+    (void)state;
+    for (int i = 0; i < 3; i++) { /* completed, purged, continued as new */
+        const char *id = arena_printf(w->arena, "i%d", i);
+        assert_ok(world_start(w, id, "P", NULL));
+        world_turn(st);
+        assert_ok(world_complete_on(w, 7, id, NULL, act_task(w, 0, "T", NULL),
+                                    act_task(w, 1, "T", NULL),
+                                    act_done(w, 2, i == 2 ? AS_NEW : COMPLETED, NULL), NULL));
+        if (i == 1)
+            assert_ok(world_purge(w, id));
+        for (int k = 0; k < (i == 2 ? 3 : 2); k++) {
+            struct world_item *it = world_next(st);
+            assert_non_null(it);
+            if (is_turn(it))
+                assert_ok(world_complete_on(w, 7, id, NULL, act_done(w, 0, COMPLETED, NULL), NULL));
+        }
+        assert_ok(world_result_on(w, 7, id, 0, "late"));
+        assert_ok(world_result_on(w, 7, id, 1, "late"));
+        assert_int_equal(world_sql(w, "SELECT count(*) FROM task"), 0);
+        struct engine_stats stats;
+        engine_stats(w->e, &stats);
+        assert_int_equal(stats.flight[WORK_TASK], 0);
+    }
+    world_free(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -329,6 +362,7 @@ int main(void)
         cmocka_unit_test(what_is_out_outlives_the_memory_of_late_answers),
         cmocka_unit_test(replaced_instances_are_told_apart),
         cmocka_unit_test(a_token_ends_the_suspicion),
+        cmocka_unit_test(answers_of_finished_executions_give_room_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
