@@ -390,11 +390,28 @@ static enum err conn_migrate(struct conn *base, uint32_t number, struct error *e
     return rc == SQLITE_OK ? OK : fail(c, rc, err, "change the schema");
 }
 
+/* A process that was killed may have left transactions in the log that it never flushed. They are
+ * read from now on, so a power cut must not take them any more. */
+static int flush_log(struct sqlite_conn *c)
+{
+    sqlite3_file *log = NULL;
+    int64_t number;
+    int rc = read_number(c, "PRAGMA schema_version", &number); /* opens the log */
+
+    if (rc == SQLITE_OK)
+        rc = sqlite3_file_control(c->sql, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log);
+    if (rc == SQLITE_OK && log && log->pMethods)
+        rc = log->pMethods->xSync(log, SQLITE_SYNC_NORMAL);
+    return rc;
+}
+
 static enum err conn_settle(struct conn *base, struct error *err)
 {
     struct sqlite_conn *c = self(base);
     int rc = c->db->file.path ? exec(c, "PRAGMA journal_mode = WAL") : SQLITE_OK;
 
+    if (rc == SQLITE_OK && c->db->file.path)
+        rc = flush_log(c);
     return rc == SQLITE_OK ? OK : fail(c, rc, err, "turn on the write-ahead log");
 }
 
