@@ -66,6 +66,17 @@ enum err orch_suspend(struct step *s, struct command *cmd, struct error *err)
     return orch_arrive(s, o, &a, err);
 }
 
+/* Whether the turn has been out token-less, or may have been before this process started: then its stored cut is what any late
+ * answer is about, and stays (spec 8.2). */
+static bool keeps_cut(const struct object *o, const struct work *w)
+{
+    if (o->row.cut_time == 0 || o->row.cut_seq < o->row.inbox_first)
+        return false;
+    if (!w)
+        return true; /* it was ready when the server started: a ready turn of this process has a record */
+    return orch_turn_is_current(o, w) ? w->state == WORK_FLIGHT || w->turn.exact : w->recovered;
+}
+
 enum err orch_resume(struct step *s, struct command *cmd, struct error *err)
 {
     const ResumeRequest *req = cmd->request;
@@ -84,7 +95,10 @@ enum err orch_resume(struct step *s, struct command *cmd, struct error *err)
     o->row.status = o->row.base_status;
     step_save(s, o);
     const struct work *w = step_turn(s, o);
-    return orch_offer(s, o, !orch_turn_is_current(o, w) || w->state != WORK_FLIGHT, err);
+    bool keeps = keeps_cut(o, w);
+    if (keeps && !w)
+        orch_of(o)->recovered = true;
+    return orch_offer(s, o, !keeps, err);
 }
 
 /* ---- terminate ------------------------------------------------------------------------------------------------ */

@@ -134,8 +134,11 @@ bool orch_is_dispatchable(const struct object *o)
 
 enum err orch_offer(struct step *s, struct object *o, bool cut, struct error *err)
 {
-    if (!orch_is_dispatchable(o))
+    if (!orch_is_dispatchable(o)) {
+        if (cut)
+            o->row.cut_time = 0; /* what it says was another turn's */
         return OK;
+    }
     if (cut) {
         o->row.cut_seq = o->row.inbox_next - 1;
         o->row.cut_time = s->now;

@@ -82,7 +82,8 @@ static enum err load_inbox(struct step *s, struct object *o, struct error *err)
     row->updated = MAX(row->updated, edge.time);
     if ((rc = store_inbox_read(s->reader, row->key, first, 1, 1, first_row_time, &edge, err)))
         return rc;
-    if (edge.ready) { /* this arrival made the turn ready: its own cut */
+    /* That arrival made the turn ready, with a cut of its own; one that the object's row has is newer. */
+    if (edge.ready && (row->cut_time == 0 || row->cut_seq < first)) {
         row->cut_seq = first;
         row->cut_time = edge.ready;
     }

@@ -483,10 +483,9 @@ static enum sent send_turn(struct engine *e, struct work *w, struct work_stream 
                            struct object *o, struct step *s, struct error *err)
 {
     bool first = w->turn.row != o->row.history_rows + 1 || w->turn.execution != o->row.execution;
-    if (first) {
-        turn_drop_chunks(&w->turn);
+    turn_drop_chunks(&w->turn); /* of an earlier dispatch, also if they came when its stream had ended */
+    if (first)
         memset(&w->turn, 0, sizeof(w->turn));
-    }
     bool exact = w->recovered || st->opts.token_less || w->turn.exact;
     if (exact && first && !w->recovered &&
         o->kind->turn_is_stale(o, e->wall, (usec_t)e->settings->tokenless_redelivery)) {

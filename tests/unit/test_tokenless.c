@@ -313,6 +313,58 @@ static void a_token_ends_the_suspicion(void **state)
     world_free(w);
 }
 
+/* A cut that was made anew is the one that is repeated after a restart, not the one that came with the first event. */
+static void a_new_cut_survives_a_restart(void **state)
+{
+    struct world *w = world_new_file(NULL);
+    (void)state;
+    assert_ok(world_start(w, "i", "P", NULL));
+    assert_ok(world_raise(w, "i", "e", NULL));
+    world_advance(w, 3 * SECOND); /* the cut is too old for a first dispatch */
+    struct world_item *first = world_turn(go_worker(w, 7));
+    assert_string_equal(world_new_events(w, first),
+                        "OrchestratorStarted ExecutionStarted EventRaised(e)");
+    assert_int_equal(started_of(first), w->wall);
+    char events[200];
+    usec_t started = started_of(first);
+    snprintf(events, sizeof(events), "%s", world_new_events(w, first));
+    world_restart(w);
+    struct world_stream *st = go_worker(w, 8);
+    world_advance(w, 2 * SECOND);
+    struct world_item *again = world_turn(st);
+    assert_string_equal(world_new_events(w, again), events);
+    assert_int_equal(started_of(again), started);
+    world_free(w);
+}
+
+/* A turn that was out when the instance was suspended and the server went down: its answer may still come, and is about its batch. */
+static void a_suspended_turn_is_repeated_after_a_restart(void **state)
+{
+    struct world *w = world_new_file(NULL);
+    (void)state;
+    assert_ok(world_start(w, "i", "P", NULL));
+    struct world_item *first = world_turn(go_worker(w, 7));
+    usec_t started = started_of(first);
+    world_advance(w, SECOND);
+    assert_ok(world_suspend(w, "i"));
+    assert_ok(world_raise(w, "i", "e", NULL));
+    world_restart(w);
+    assert_ok(world_resume(w, "i"));
+    struct world_stream *st = go_worker(w, 8);
+    world_advance(w, 2 * SECOND);
+    struct world_item *again = world_turn(st);
+    assert_string_equal(world_new_events(w, again), "OrchestratorStarted ExecutionStarted");
+    assert_int_equal(started_of(again), started);
+    assert_ok(world_complete_on(w, 8, "i", NULL, act_task(w, 0, "T", NULL), NULL));
+    world_advance(w, 2 * SECOND);
+    struct world_item *it = world_next(st);
+    if (!is_turn(it))
+        it = world_turn(st);
+    assert_string_equal(world_new_events(w, it),
+                        "OrchestratorStarted Suspended EventRaised(e) Resumed");
+    world_free(w);
+}
+
 /* Answers that come after the end of the execution, or of the instance: nobody waits for them, but the worker (JAVA's holds
  * so many items at most) has room again and nobody runs the work once more. */
 static void answers_of_finished_executions_give_room_back(void **state)
@@ -362,6 +414,8 @@ int main(void)
         cmocka_unit_test(what_is_out_outlives_the_memory_of_late_answers),
         cmocka_unit_test(replaced_instances_are_told_apart),
         cmocka_unit_test(a_token_ends_the_suspicion),
+        cmocka_unit_test(a_new_cut_survives_a_restart),
+        cmocka_unit_test(a_suspended_turn_is_repeated_after_a_restart),
         cmocka_unit_test(answers_of_finished_executions_give_room_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

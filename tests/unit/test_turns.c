@@ -156,6 +156,23 @@ static void chunks_start_anew_and_have_no_gaps(void **state)
 }
 
 /* A chunk extends the turn's time; chunks over the limit end the dispatch, and too often the instance. */
+/* A chunk that comes behind the end of its stream: the next worker's answer is its own. */
+static void chunks_of_an_earlier_dispatch_are_dropped(void **state)
+{
+    struct world *w = world_new(NULL);
+    struct world_stream *st = world_stream(w, 1, 0);
+    (void)state;
+    assert_ok(world_start(w, "i", "P", NULL));
+    struct world_item *turn = world_turn(st);
+    world_close(st);
+    assert_ok(world_answer(w, 1, chunk(w, turn, 0, true, act_task(w, 0, "Stray", NULL))));
+    turn = world_turn(world_stream(w, 1, 0));
+    assert_ok(world_complete(w, turn, act_timer(w, 0, w->wall + 60 * SECOND), NULL));
+    assert_string_equal(world_history(w, "i"),
+                        "OrchestratorStarted ExecutionStarted TimerCreated#0");
+    world_free(w);
+}
+
 static void chunks_hold_the_lease_and_have_a_limit(void **state)
 {
     struct world *w = world_new(NULL);
@@ -465,6 +482,7 @@ int main(void)
         cmocka_unit_test(requires_history_gives_the_turn_again_at_once),
         cmocka_unit_test(chunks_are_one_turn_in_their_order),
         cmocka_unit_test(chunks_start_anew_and_have_no_gaps),
+        cmocka_unit_test(chunks_of_an_earlier_dispatch_are_dropped),
         cmocka_unit_test(chunks_hold_the_lease_and_have_a_limit),
         cmocka_unit_test(num_events_processed_leaves_the_rest),
         cmocka_unit_test(continue_as_new_with_the_start_given_back),

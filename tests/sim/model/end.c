@@ -279,9 +279,8 @@ static const char *actions_text(struct arena *a, const OrchestratorResponse *q)
         text = arena_printf(a, "%s %s#%d", text, f ? f->name : "nothing", act->id);
         if (act->orchestrator_action_type_case ==
             ORCHESTRATOR_ACTION__ORCHESTRATOR_ACTION_TYPE_COMPLETE_ORCHESTRATION)
-            text = arena_printf(
-                a, "%s=%s", text,
-                status_name((int)act->completeorchestration->orchestrationstatus));
+            text = arena_printf(a, "%s=%s", text,
+                                status_name((int)act->completeorchestration->orchestrationstatus));
         if (act->orchestrator_action_type_case ==
             ORCHESTRATOR_ACTION__ORCHESTRATOR_ACTION_TYPE_CREATE_SUB_ORCHESTRATION)
             text = arena_printf(a, "%s=%.*s", text,
@@ -297,7 +296,8 @@ const char *request_text(struct arena *a, void *request)
         OrchestratorResponse *q = request;
         return arena_printf(
             a, "'%.*s' token %.*s%s%s%s chunk %d processed %d:%s", BYTES_FMT(view(q->instanceid)),
-            (int)q->completiontoken.len, q->completiontoken.len ? (const char *)q->completiontoken.data : "",
+            (int)q->completiontoken.len,
+            q->completiontoken.len ? (const char *)q->completiontoken.data : "",
             q->ispartial ? " partial" : "", q->requireshistory ? " requiresHistory" : "",
             q->completiontoken.len ? "" : " token-less", q->chunkindex ? q->chunkindex->value : -1,
             q->numeventsprocessed ? q->numeventsprocessed->value : -1, actions_text(a, q));

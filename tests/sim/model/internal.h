@@ -201,6 +201,7 @@ struct inst {
     size_t n_tags;
     ParentInstanceInfo *parent;
     bool terminating;
+    uint64_t maybe_out; /* 1 + turns: this turn was there when the process started, and counts as having been out token-less */
     uint64_t turns;      /* committed turns of all its executions */
     uint64_t exec_turns; /* of this one */
     usec_t last_started;

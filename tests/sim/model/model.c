@@ -422,6 +422,8 @@ void model_recovered(struct model *m)
     }
     m->unknown.is_there = false;
     m->touched_n = 0;
+    for (size_t i = 0; i < m->state.insts.n; i++)
+        m->state.insts.at[i]->maybe_out = m->state.insts.at[i]->turns + 1;
     settle_all(m);
     image_close(m, &img);
 }
@@ -435,6 +437,17 @@ enum {
     G_EXHAUSTED = 8,
     G_UNAVAILABLE = 14,
 };
+
+/* An execution that was replaced in its very batch has an id that nothing else shows. */
+static void show_execution(struct model *m, const struct verdict *v, void *theirs)
+{
+    OrchestrationState *mine = ((GetInstanceResponse *)v->reply)->orchestrationstate;
+    const GetInstanceResponse *g = theirs;
+    mine->executionid = box(m->arena, exec_text(m, v->exec));
+    if (!mine->executionid && g && g->orchestrationstate &&
+        is_hex32(boxed(g->orchestrationstate->executionid)))
+        mine->executionid = g->orchestrationstate->executionid;
+}
 
 static void check_reply(struct model *m, const struct call *c, const struct verdict *v,
                         struct bytes reply)
@@ -452,8 +465,7 @@ static void check_reply(struct model *m, const struct call *c, const struct verd
                   BYTES_FMT(view(r->instanceid)));
     } else {
         if (v->exec && c->method <= M_WAIT_END)
-            ((GetInstanceResponse *)v->reply)->orchestrationstate->executionid =
-                box(m->arena, exec_text(m, v->exec));
+            show_execution(m, v, theirs);
         struct bytes want = canonical(a, v->reply);
         if (!theirs || !bytes_eq(want, canonical(a, theirs)))
             found(m, CHECK_REPLY, "%s answered another state than the committed one%s",

@@ -361,6 +361,11 @@ void finish(struct run *r, struct inst *i, int status, struct bytes result,
     msg->executioncompleted->result = box(a, result);
     msg->executioncompleted->failuredetails = status == ST_FAILED ? failure : NULL;
     history_put(r, i, msg)->fuzzy = fuzzy && status == ST_FAILED;
+    bool has_started = false;
+    for (size_t n = 0; n < i->history.n; n++)
+        has_started = has_started || i->history.at[n]->type == EV_STARTED;
+    if (!has_started) /* given back by numEventsProcessed, and gone with the inbox */
+        i->input = BYTES_NONE;
     i->output = result;
     i->failure = status == ST_FAILED ? failure : NULL;
     i->failure_fuzzy = fuzzy;

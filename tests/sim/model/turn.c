@@ -589,8 +589,12 @@ static struct verdict give_back(const struct dispatch *d)
     return (struct verdict){.status = G_INVALID, .gives_back = d->number};
 }
 
-static bool is_gap(const struct inst *i, const OrchestratorResponse *q, bool *is_old)
+static bool is_gap(struct inst *i, const struct dispatch *d, const OrchestratorResponse *q,
+                   bool *is_old)
 {
+    for (size_t n = i->chunks.n; n-- > 0;)
+        if (i->chunks.at[n].dispatch != d->number) /* of a dispatch that was given back */
+            VEC_REMOVE(&i->chunks, n);
     int32_t next = (int32_t)i->chunks.n;
     int32_t index = q->chunkindex ? q->chunkindex->value : next;
     *is_old = index > 0 && index < next;
@@ -602,7 +606,7 @@ static struct verdict store_chunk(struct run *r, struct inst *i, const struct di
 {
     bool is_old;
     HIT(r, 4_3_PARTIAL);
-    if (is_gap(i, q, &is_old))
+    if (is_gap(i, d, q, &is_old))
         return give_back(d);
     if (!is_old) {
         if (q->chunkindex && q->chunkindex->value == 0)
@@ -631,7 +635,7 @@ static struct verdict apply(struct run *r, struct inst *i, const struct dispatch
 {
     struct turn t = {.r = r, .i = i, .from = i->history.n};
     bool is_old;
-    if (is_gap(i, q, &is_old))
+    if (is_gap(i, d, q, &is_old))
         return give_back(d);
     if (q->chunkindex && q->chunkindex->value == 0)
         i->chunks.n = 0;

@@ -301,9 +301,10 @@ static struct dispatch *dispatch_new(struct model *m, const struct stream *s, bo
     d->at = d->lease = m->mono;
     d->state = s->is_open ? OUT : RETURNED;
     hashmap_insert(&m->tokens, &d->node, bytes_hash(d->token));
-    trace(m, "%s out on stream %llu connection %llu%s: dispatch %llu", is_turn ? "turn" : "activity",
-          (unsigned long long)s->id, (unsigned long long)s->connection,
-          s->token_less ? " token-less" : "", (unsigned long long)d->number);
+    trace(m, "%s out on stream %llu connection %llu%s: dispatch %llu",
+          is_turn ? "turn" : "activity", (unsigned long long)s->id,
+          (unsigned long long)s->connection, s->token_less ? " token-less" : "",
+          (unsigned long long)d->number);
     return d;
 }
 
@@ -411,14 +412,15 @@ static void check_again(struct model *m, const struct inst *i, const struct disp
             continue;
         reached(m, REACH_8_5_REDELIVERED);
         if (p->process == m->process && (!longest || p->events.n > longest->events.n))
-            longest = p; /* after a start the stored cut is used, as if it had been out token-less */
+            longest =
+                p; /* after a start the stored cut is used, as if it had been out token-less */
         if (p->token_less)
             token_less = p;
     }
     bool terminates = d->events.n > 0 && d->events.at[0]->type == EV_TERMINATED;
     if (terminates) /* comes alone, whatever was out before */
         return;
-    if (i->terminating && !token_less)
+    if (i->terminating && !token_less && i->maybe_out != i->turns + 1)
         found(m, CHECK_NEW, "a turn of '%.*s' went out without the termination that waits",
               BYTES_FMT(i->id));
     if (token_less && !same_batch(token_less, d))
@@ -428,7 +430,7 @@ static void check_again(struct model *m, const struct inst *i, const struct disp
             "%lld, before %zu at %lld",
             BYTES_FMT(i->id), d->events.n, (long long)d->started, token_less->events.n,
             (long long)token_less->started);
-    else if (longest && d->events.n < longest->events.n && !d->token_less)
+    else if (!token_less && longest && d->events.n < longest->events.n && !d->token_less)
         found(m, CHECK_NEW, "a turn of '%.*s' came again with %zu events instead of %zu",
               BYTES_FMT(i->id), d->events.n, longest->events.n);
 }
@@ -451,7 +453,8 @@ static void check_tokenless(struct model *m, const struct stream *s, const struc
             if (p->answered && (!first_answer || p->answered_at < first_answer))
                 first_answer = p->answered_at;
         }
-        if (is_of_now(i, p) && p->lost && s->token_less && m->mono < p->returned_at + hold)
+        if (is_of_now(i, p) && p->lost && !p->answered && s->token_less &&
+            m->mono < p->returned_at + hold)
             found(m, CHECK_TOKENLESS,
                   "a turn of '%.*s' came again %lld us after its token-less stream was lost",
                   BYTES_FMT(i->id), (long long)(m->mono - p->returned_at));
