@@ -31,7 +31,7 @@ static void turn_ready(struct engine *e, const struct effect *fx)
     }
     w = work_add(e, WORK_TURN, fx->key, fx->key, fx->group);
     if (!w) {
-        fx->group->more_in_store = true; /* recovery.c comes back for it */
+        recovery_refused(fx->group, fx->key);
         return;
     }
     w->recovered = fx->recovered;

@@ -42,6 +42,7 @@ struct engine *engine_new(const struct engine_options *opts)
     list_init(&e->active_hubs);
     list_init(&e->stream_list);
     list_init(&e->refills);
+    list_init(&e->wanted);
     list_init(&e->tokenless_expiry);
     list_init(&e->tokenless_old);
     heap_init(&e->work_timers, work_less_until);

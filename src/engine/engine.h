@@ -62,6 +62,7 @@ struct engine_stats {
     uint64_t redelivered_lost, redelivered_timeout, redelivered_abandon, stale_completions;
     uint64_t damaged_reads; /* of tables that go on behind what cannot be read */
     uint64_t orphans; /* timers, inboxes and activities dropped because their object was gone */
+    uint64_t scanned; /* objects that scans for ready turns came across */
     usec_t last_commit_time;
 };
 void engine_stats(struct engine *e, struct engine_stats *out);

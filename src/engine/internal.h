@@ -45,7 +45,9 @@ struct group {
     bool
         more_in_store; /* tasks: rows behind `cursor` are not in memory; turns: some were not taken in */
     struct list_node refill; /* engine.refills */
-    uint64_t cursor;
+    struct list_node wanted; /* turns: engine.wanted */
+    uint64_t
+        cursor; /* tasks: the last row taken in; turns: the first object that was not, 0: none */
 };
 
 /* The streams that match a group: audience.c. */
@@ -225,9 +227,11 @@ struct engine {
 
     /* recovery */
     bool recovering_turns;
+    bool scans_all;         /* else: for the groups in `wanted` */
     uint64_t recover_after; /* object key */
-    bool rescan_turns;      /* once more, when this scan is through */
+    bool rescan_turns;      /* all of it once more, when this scan is through */
     struct list refills;    /* groups with room in memory and more in the store */
+    struct list wanted;     /* those of turns that had room all through this scan */
 
     struct engine_stats stats;
 };
@@ -342,6 +346,8 @@ MUST_CHECK enum err recovery_names(struct engine *e, struct error *err);
 bool recovery_step(struct engine *e); /* true: more to do */
 /* The group has room again for what waits in the store. */
 void recovery_want(struct engine *e, struct group *g);
+/* The object has a turn ready, and its group no room in memory. */
+void recovery_refused(struct group *g, uint64_t object);
 bool recovery_refill(struct engine *e); /* true: more to do */
 
 void unit_push(struct unit_list *l, const struct unit *u);

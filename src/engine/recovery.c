@@ -1,7 +1,9 @@
 /* recovery.c - from rows to ready work: after a start, and when more waits in the store than memory holds.
  *
- * Turns: objects with something in their inbox, found by a skip scan in slices between batches. Tasks: the rows of each group,
- * oldest first, fetched when the group's memory has room.
+ * Turns: objects with something in their inbox, found by a skip scan in slices between batches. At a start that goes through all;
+ * for groups that have room again it begins at the first object that one of them had no room for, and ends when each of them has
+ * none left, so that a long backlog is gone through once and not once a refill. Tasks: the rows of each group, oldest first,
+ * fetched when the group's memory has room.
  */
 #include "engine/internal.h"
 
@@ -125,6 +127,7 @@ static void found_object(void *arg, uint64_t key)
     struct slice *s = arg;
     s->last = key;
     s->count++;
+    s->e->stats.scanned++;
     if (!work_find(s->e, WORK_TURN, key))
         engine_pend(s->e, &(struct unit){.type = UNIT_CHECK, .key = key, .recovered = true});
 }
@@ -149,15 +152,43 @@ static bool skip_objects(struct engine *e, struct error *err)
     return rc == OK;
 }
 
+static void forget_wanted(struct engine *e)
+{
+    while (list_pop_front(&e->wanted))
+        ;
+}
+
+void recovery_refused(struct group *g, uint64_t object)
+{
+    g->more_in_store = true;
+    g->cursor = g->cursor ? MIN(g->cursor, object) : object;
+    if (list_is_linked(&g->wanted))
+        list_remove(&g->wanted);
+}
+
+static void begin_full_scan(struct engine *e)
+{
+    e->rescan_turns = false;
+    e->recovering_turns = e->scans_all = true;
+    e->recover_after = 0;
+    forget_wanted(e);
+}
+
+/* False: there is nothing to look for now. */
+static bool is_scanning(struct engine *e)
+{
+    if (e->recovering_turns && !e->scans_all && list_is_empty(&e->wanted))
+        e->recovering_turns = false; /* each has as much as it has room for */
+    if (!e->recovering_turns && e->rescan_turns)
+        begin_full_scan(e);
+    return e->recovering_turns;
+}
+
 bool recovery_step(struct engine *e)
 {
-    if (!e->recovering_turns && e->rescan_turns) {
-        e->rescan_turns = false;
-        e->recovering_turns = true;
-        e->recover_after = 0;
-    }
-    if (!e->recovering_turns)
-        return false;
+    bool was_scanning = e->recovering_turns;
+    if (!is_scanning(e))
+        return was_scanning; /* groups may have waited for its end */
     struct slice s = {.e = e, .last = e->recover_after};
     struct error err = {0};
     enum err rc = store_inbox_objects(e->reader, e->recover_after, SLICE, found_object, &s, &err);
@@ -169,7 +200,9 @@ bool recovery_step(struct engine *e)
     if (rc) /* those before it first */
         return s.count > 0 || skip_objects(e, &err) || e->rescan_turns;
     e->recovering_turns = s.count == SLICE;
-    return e->recovering_turns || e->rescan_turns;
+    if (!e->recovering_turns)
+        forget_wanted(e);
+    return e->recovering_turns || e->rescan_turns || !list_is_empty(&e->refills);
 }
 
 /* ---- tasks ------------------------------------------------------------------------------------------------- */
@@ -246,18 +279,44 @@ static bool refill_tasks(struct engine *e, struct group *g)
     return true;
 }
 
-bool recovery_refill(struct engine *e)
+/* The scan that runs may be past what this group waits for; the next one is for all that want one by then. */
+static bool begin_scan_for_groups(struct engine *e)
 {
+    uint64_t first = UINT64_MAX;
+    forget_wanted(e);
     LIST_FOR_EACH (&e->refills, n) {
         struct group *g = LIST_ENTRY(n, struct group, refill);
-        if (g->kind == WORK_TURN) {
-            g->more_in_store = false;
-            e->rescan_turns = true;
-        } else if (!refill_tasks(e, g)) {
-            return false; /* tried again with the next batch */
-        }
+        if (g->kind != WORK_TURN)
+            continue;
+        list_remove(n);
         if (!g->more_in_store || !has_room(e, g))
-            list_remove(&g->refill);
+            continue;
+        first = MIN(first, g->cursor);
+        g->cursor = 0;
+        g->more_in_store = false;
+        list_push_back(&e->wanted, &g->wanted);
     }
-    return !list_is_empty(&e->refills);
+    if (first == UINT64_MAX)
+        return false;
+    e->recovering_turns = true;
+    e->scans_all = false;
+    e->recover_after = first - 1;
+    return true;
+}
+
+bool recovery_refill(struct engine *e)
+{
+    bool more = !e->recovering_turns && !e->rescan_turns && begin_scan_for_groups(e);
+    LIST_FOR_EACH (&e->refills, n) {
+        struct group *g = LIST_ENTRY(n, struct group, refill);
+        if (g->kind == WORK_TURN)
+            continue; /* when the scan that runs is through */
+        if (!refill_tasks(e, g))
+            return more; /* tried again with the next batch */
+        if (!g->more_in_store || !has_room(e, g))
+            list_remove(n);
+        else
+            more = true;
+    }
+    return more;
 }

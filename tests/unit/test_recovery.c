@@ -140,6 +140,48 @@ static void overflowed_turns_come_back_beside_a_group_without_workers(void **sta
     world_free(w);
 }
 
+static uint64_t scanned(struct world *w)
+{
+    struct engine_stats s;
+    engine_stats(w->e, &s);
+    return s.scanned;
+}
+
+/* However long the backlog, it is gone through about once and not once each time that memory has room again; also beside a name
+ * whose items wait in front of it and that no worker takes. */
+static void a_long_backlog_is_gone_through_once(void **state)
+{
+    enum { IDLE = 300, BUSY = 1500, GROUP = 40 };
+    struct world *w = world_new_file(NULL);
+    (void)state;
+    w->settings.ready_group = GROUP;
+    world_advance(w, 2 * SECOND);
+    for (int i = 0; i < IDLE; i++)
+        assert_ok(world_start(w, name(w, "idle", i), "Nobody", NULL));
+    for (int i = 0; i < BUSY; i++)
+        assert_ok(world_start(w, name(w, "t", i), "P", NULL));
+    struct work_filter only[] = {{.name = BYTES_LIT("P")}};
+    struct work_stream_options o = {.filtered = true, .capacity = {[WORK_TURN] = 3}};
+    o.filters[WORK_TURN] = only;
+    o.filter_count[WORK_TURN] = 1;
+    uint64_t before = scanned(w);
+    struct world_stream *st = world_stream_with(w, &o);
+    for (int i = 0; i < BUSY; i++) {
+        struct world_item *turn = world_turn(st);
+        assert_string_equal(turn_id(w, turn), name(w, "t", i)); /* oldest first, over all refills */
+        assert_ok(world_complete(w, turn, act_done(w, 1, COMPLETED, NULL), NULL));
+    }
+    assert_int_equal(completed(w), BUSY);
+    /* Slices are of 256, and each refill meets what it has in memory already. */
+    uint64_t refills = BUSY / (GROUP / 2) + 1;
+    assert_true(scanned(w) - before <= BUSY + refills * (256 + GROUP));
+    st = world_stream(w, 0, 0);
+    for (int i = 0; i < 40 && completed(w) < BUSY + IDLE; i++)
+        work_off(w, st);
+    assert_int_equal(completed(w), BUSY + IDLE);
+    world_free(w);
+}
+
 /* A worker without limits gets all of it without anybody else's calls waking the server. */
 static void more_items_than_one_round_hands_out(void **state)
 {
@@ -396,6 +438,7 @@ int main(void)
         cmocka_unit_test(a_thousand_turns_and_tasks_come_back_in_order),
         cmocka_unit_test(tasks_follow_when_all_in_memory_are_in_flight),
         cmocka_unit_test(overflowed_turns_come_back_beside_a_group_without_workers),
+        cmocka_unit_test(a_long_backlog_is_gone_through_once),
         cmocka_unit_test(more_items_than_one_round_hands_out),
         cmocka_unit_test(bulk_deletes_are_resumed_after_a_crash),
         cmocka_unit_test(an_instance_is_read_while_its_inbox_goes),
