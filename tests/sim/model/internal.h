@@ -152,6 +152,7 @@ struct task {
     uint64_t inst, exec; /* whose */
     int32_t id;
     const char *hub;
+    struct bytes id_of;         /* its instance's */
     struct bytes name, version; /* version: for matching */
     struct bytes request;       /* canonical ActivityRequest */
     bool terminated;            /* its execution was: nobody may be given it any more */
@@ -201,7 +202,8 @@ struct inst {
     size_t n_tags;
     ParentInstanceInfo *parent;
     bool terminating;
-    uint64_t maybe_out; /* 1 + turns: this turn was there when the process started, and counts as having been out token-less */
+    uint64_t
+        maybe_out; /* 1 + turns: this turn was there when the process started, and counts as having been out token-less */
     uint64_t turns;      /* committed turns of all its executions */
     uint64_t exec_turns; /* of this one */
     usec_t last_started;
@@ -478,6 +480,8 @@ void image_rest(struct model *m, const struct image *img, struct diff *d); /* at
 struct dispatch *dispatch_of_token(const struct model *m, struct bytes token);
 struct dispatch *dispatch_last(const struct model *m, uint64_t inst);
 struct dispatch *dispatch_by_number(const struct model *m, uint64_t number);
+/* The dispatch that has the activity now, unsettled; NULL: none. */
+struct dispatch *holder(const struct model *m, uint64_t task);
 /* A turn of this execution is with a worker now. */
 bool turn_in_flight(const struct model *m, const struct inst *i);
 void settle_all(struct model *m); /* dispatches whose turn or task is over */

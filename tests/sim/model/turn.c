@@ -228,6 +228,7 @@ static void schedule(struct turn *t, const OrchestratorAction *a)
         .exec = t->i->exec,
         .id = a->id,
         .hub = t->i->hub,
+        .id_of = t->i->id,
         .name = view(s->name),
         .version = s->version ? boxed(s->version)
                               : (bytes_is_none(t->i->version) ? BYTES_LIT("") : t->i->version),
@@ -786,6 +787,25 @@ static struct task *task_by_ids(const struct run *r, const struct call *c, struc
     return NULL;
 }
 
+/* Nobody waits for its result, but the worker has done it: its row goes, so that it is not handed out again. */
+static void end_orphan(struct run *r, const struct call *c, const ActivityResponse *q)
+{
+    size_t best = SIZE_MAX;
+    for (size_t n = 0; n < r->s->tasks.n; n++) {
+        const struct task *t = &r->s->tasks.at[n];
+        const struct dispatch *d = holder(r->m, t->serial);
+        if (!t->orphan || t->id != q->taskid || t->hub != c->hub || !d || !d->token_less ||
+            !bytes_eq(t->id_of, view(q->instanceid)))
+            continue;
+        if (best == SIZE_MAX || d->connection == c->connection)
+            best = n;
+    }
+    if (best == SIZE_MAX || choose(r, 2))
+        return;
+    r->changed = true;
+    VEC_REMOVE(&r->s->tasks, best);
+}
+
 struct verdict run_task(struct run *r, struct call *c)
 {
     const ActivityResponse *q = c->request;
@@ -803,6 +823,8 @@ struct verdict run_task(struct run *r, struct call *c)
         t = NULL;
     if (!t) {
         HIT(r, 6_1_LATE);
+        if (token.len == 0)
+            end_orphan(r, c, q);
         return (struct verdict){.answers = d ? d->number : 0};
     }
     struct inst *i = state_by_serial(r->s, t->inst);

@@ -545,7 +545,7 @@ static void turn_out(struct model *m, struct arena *a, struct stream *s, WorkIte
 
 /* ---- activities ------------------------------------------------------------------------------------------------------------ */
 
-static struct dispatch *holder(const struct model *m, uint64_t task)
+struct dispatch *holder(const struct model *m, uint64_t task)
 {
     for (size_t n = m->settled_to; n < m->dispatches.n; n++) {
         struct dispatch *d = m->dispatches.at[n];
