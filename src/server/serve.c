@@ -1,6 +1,7 @@
 #include "server/serve.h"
 
 #include <dirent.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -21,6 +22,7 @@
 #include "server/grpc_listener.h"
 #include "server/host.h"
 #include "server/observe.h"
+#include "server/trim.h"
 
 #define LOOPS_MAX 64
 #define FILES_RESERVED                                                                             \
@@ -68,6 +70,7 @@ struct server {
     struct http *http;
     char *disk_path;      /* of the store's file; NULL: memory */
     struct stat files[2]; /* the store's file and its lock, as they were opened */
+    struct trim trim;
 };
 
 static const struct object_kind *const KINDS[] = {&ORCHESTRATION, NULL};
@@ -329,6 +332,17 @@ static void die_without_store_files(const struct server *s)
     }
 }
 
+static void give_memory_back(struct server *s)
+{
+    struct rusage used;
+    if (getrusage(RUSAGE_SELF, &used) != 0)
+        return;
+    usec_t cpu = (used.ru_utime.tv_sec + used.ru_stime.tv_sec) * USEC_PER_SEC +
+                 used.ru_utime.tv_usec + used.ru_stime.tv_usec;
+    if (trim_is_due(&s->trim, cpu))
+        (void)malloc_trim(0);
+}
+
 static void print_ready(struct server *s)
 {
     struct strbuf line = {0};
@@ -417,6 +431,7 @@ static void serve_until_signal(struct server *s, const sigset_t *set, int argc, 
     for (;;) {
         look_at_disk(s);
         die_without_store_files(s);
+        give_memory_back(s);
         int sig = next_signal(set, DISK_LOOK_EVERY);
         if (sig == SIGHUP)
             reread_log_level(s, argc, args);
