@@ -32,6 +32,7 @@ def connections(t):
     check(worker.end()["lost"] == 0, "the worker lost its stream")
     t.memory(s, 400, 25 + n * 40 / 1024)
     s.expect(0, "perdure_connections")
+    eventually(lambda: s.rss() <= 64 * MIB, 20, "memory is given back")
     t.note("%.0f MiB when they are gone", s.rss() / MIB)
 
 
@@ -136,7 +137,8 @@ def stored(t):
     t.note("an instance costs %.0f us CPU with none stored, %.0f with all (%s)", first, last, ms(got["end_ms"]))
     worker.end()
     s.restart()
-    t.note("ready %.0f ms after a kill, %.0f MiB", s.ready_ms, s.rss() / MIB)
+    t.note("ready %.0f ms after a kill, %.0f MiB, %.0f bytes of disk each", s.ready_ms, s.rss() / MIB,
+           s.metric("perdure_store_bytes") / n)
     s.expect(n + 2 * probe, "perdure_instances", status="COMPLETED")
     before = s.cpu()
     got = drive(s, "check", count=n, concurrency=64, connections=4, timeout=3600)
@@ -147,7 +149,7 @@ def stored(t):
 
 def overload(t):
     """More work than the workers can do, for ten minutes: taken and kept in the store; then done, each once."""
-    seconds, rate, done = t.size(600, 5), t.size(1500, 1500), t.size(600, 300)
+    seconds, rate, done = t.size(600, 5), 1500, t.size(600, 60)
     s = t.server(**({"ready__group": 1000} if t.small else {}))
     slow = t.drive(s, "worker", connections=4, orchestrations=50, activities=50, rate=done)
     slow.line("open")
