@@ -39,7 +39,7 @@ struct bench_options {
     double rate; /* operations a second; 0: closed loop */
     uint64_t payload_bytes;
     usec_t delay;   /* of timer */
-    usec_t timeout; /* without a single answer: the run is given up */
+    usec_t timeout; /* of a wait; also, without a single answer: the run is given up */
     int pid;        /* of the server; 0: not looked at */
 };
 

@@ -22,15 +22,15 @@ static struct rpc_msg *pack(const ProtobufCMessage *m)
     return msg;
 }
 
-struct rpc_call *bench_call(struct bench_link *k, const char *path,
+struct rpc_call *bench_call(struct bench_link *k, const char *path, usec_t timeout,
                             const struct rpc_client_events *ev, const ProtobufCMessage *request)
 {
     struct bench *b = k->bench;
     struct rpc_metadata md = {"taskhub", bytes_str(b->opts->hub)};
     struct rpc_conn *conn = channel_conn(k->channel);
-    struct rpc_call *call =
-        conn ? rpc_conn_call(conn, path, &md, b->opts->hub ? 1 : 0, 0, false, ev, loop_now(b->loop))
-             : NULL;
+    struct rpc_call *call = conn ? rpc_conn_call(conn, path, &md, b->opts->hub ? 1 : 0, timeout,
+                                                 false, ev, loop_now(b->loop))
+                                 : NULL;
 
     if (!call) {
         if (!b->is_given_up)
@@ -40,6 +40,8 @@ struct rpc_call *bench_call(struct bench_link *k, const char *path,
     }
     rpc_call_send(call, pack(request));
     rpc_call_close_send(call);
+    if (timeout > 0)
+        channel_call_started(k->channel);
     return call;
 }
 
@@ -64,14 +66,14 @@ static void got_end(struct rpc_call *call, void *arg, int status, struct bytes m
     free(p);
 }
 
-void bench_unary(struct bench_link *k, const char *path, const ProtobufCMessage *request,
-                 bench_answer_fn *fn, void *arg)
+void bench_unary(struct bench_link *k, const char *path, usec_t timeout,
+                 const ProtobufCMessage *request, bench_answer_fn *fn, void *arg)
 {
     struct pending *p = calloc(1, sizeof(*p));
 
     ASSERT(p);
     *p = (struct pending){.bench = k->bench, .fn = fn, .arg = arg};
     struct rpc_client_events ev = {.message = got_message, .finished = got_end, .arg = p};
-    if (!bench_call(k, path, &ev, request))
+    if (!bench_call(k, path, timeout, &ev, request))
         free(p);
 }

@@ -40,7 +40,7 @@ struct bench {
     struct loop *loop;
     struct prng prng;
     struct bench_link links[BENCH_CONNECTIONS_MAX];
-    size_t link_count, client_count, connected;
+    size_t link_count, client_count, told;
     enum err connect_failure;
     struct error *err;
 
@@ -70,11 +70,11 @@ struct bench {
 /* `answer` lives for the call of `fn`; `message` is the status's. */
 typedef void bench_answer_fn(struct bench *b, void *arg, int status, struct bytes message,
                              struct bytes answer);
-/* One request, one answer. When the connection is gone, the run is given up and fn is not called. */
-void bench_unary(struct bench_link *k, const char *path, const ProtobufCMessage *request,
-                 bench_answer_fn *fn, void *arg);
+/* One request, one answer. `timeout` 0: none. When the connection is gone, the run is given up and fn is not called. */
+void bench_unary(struct bench_link *k, const char *path, usec_t timeout,
+                 const ProtobufCMessage *request, bench_answer_fn *fn, void *arg);
 /* NULL: the connection is gone, and the run is given up. */
-struct rpc_call *bench_call(struct bench_link *k, const char *path,
+struct rpc_call *bench_call(struct bench_link *k, const char *path, usec_t timeout,
                             const struct rpc_client_events *ev, const ProtobufCMessage *request);
 
 /* ---- run.c --------------------------------------------------------------------------------------- */

@@ -69,7 +69,7 @@ static void ask_status(struct bench *b, struct bench_commits *out)
 {
     Perdure__V1__StatusRequest req = PERDURE__V1__STATUS_REQUEST__INIT;
 
-    bench_unary(&b->links[0], "/perdure.v1.Admin/Status", &req.base, got_status, out);
+    bench_unary(&b->links[0], "/perdure.v1.Admin/Status", 0, &req.base, got_status, out);
 }
 
 /* ---- phases -------------------------------------------------------------------------------------- */
@@ -177,22 +177,25 @@ static void begin_run(struct bench *b)
 
 /* ---- connections ------------------------------------------------------------------------------- */
 
+/* All of them tell, also when the first one has failed: an attempt that is under way belongs to the loop. */
 static void connected(void *arg, struct rpc_conn *conn, const struct error *err)
 {
     struct bench_link *k = arg;
     struct bench *b = k->bench;
 
-    if (!conn) {
-        if (!b->connect_failure) {
-            b->connect_failure = error_set(b->err, ERR_UNAVAILABLE, "no server at \"%s\": %s",
-                                           b->opts->server, err->msg);
-            bench_give_up(b);
-        }
+    if (!conn && !b->connect_failure)
+        b->connect_failure = error_set(b->err, ERR_UNAVAILABLE, "no server at \"%s\": %s",
+                                       b->opts->server, err->msg);
+    if (conn && k >= &b->links[b->client_count])
+        worker_open(k);
+    if (++b->told < b->link_count)
+        return;
+    if (b->connect_failure) {
+        bench_give_up(b);
         return;
     }
-    if (k >= &b->links[b->client_count])
-        worker_open(k);
-    if (++b->connected == b->link_count && !b->is_given_up)
+    loop_timer_set(b->watchdog, bench_now(b) + b->opts->timeout);
+    if (!b->is_given_up)
         begin_run(b);
 }
 
@@ -248,7 +251,6 @@ static enum err init(struct bench *b, struct error *err)
     b->client_count = b->opts->connections / 2;
     client_init(b);
     b->watchdog = loop_timer_new(b->loop, watch, b);
-    loop_timer_set(b->watchdog, bench_now(b) + b->opts->timeout);
     return open_links(b, err);
 }
 

@@ -44,7 +44,7 @@ static void answer_turn(struct bench_link *k, const OrchestratorRequest *req,
         b->result->history_bytes += bytes;
     }
     static char what[] = "CompleteOrchestratorTask";
-    bench_unary(k, DURABLE_TASK("CompleteOrchestratorTask"), &resp.base, completed, what);
+    bench_unary(k, DURABLE_TASK("CompleteOrchestratorTask"), 0, &resp.base, completed, what);
 }
 
 static void answer_activity(struct bench_link *k, const ActivityRequest *req,
@@ -68,7 +68,7 @@ static void answer_activity(struct bench_link *k, const ActivityRequest *req,
     if (b->phase == PHASE_MEASURE)
         b->result->activities++;
     static char what[] = "CompleteActivityTask";
-    bench_unary(k, DURABLE_TASK("CompleteActivityTask"), &resp.base, completed, what);
+    bench_unary(k, DURABLE_TASK("CompleteActivityTask"), 0, &resp.base, completed, what);
 }
 
 static void got_item(struct rpc_call *call UNUSED, void *arg, struct arena *arena, struct bytes msg)
@@ -123,6 +123,6 @@ void worker_open(struct bench_link *k)
     }
     req.workitemfilters = &filters;
     req.worker_instance_id = wire_data(BYTES_LIT("perdure-bench"));
-    k->items = bench_call(k, DURABLE_TASK("GetWorkItems"), &ev, &req.base);
+    k->items = bench_call(k, DURABLE_TASK("GetWorkItems"), 0, &ev, &req.base);
     arena_reset(a);
 }

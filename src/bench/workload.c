@@ -85,6 +85,7 @@ struct bytes value_pad(struct arena *a, struct bytes seed, size_t len)
 
 struct turn {
     struct arena *arena;
+    struct bytes instance;
     struct replay replay;
     struct value input;
     OrchestratorAction **actions;
@@ -200,6 +201,9 @@ static void run_child(struct turn *t, uint64_t unused UNUSED)
         CreateSubOrchestrationAction *child = arena_new(t->arena, CreateSubOrchestrationAction);
         create_sub_orchestration_action__init(child);
         action->createsuborchestration = child;
+        /* As the SDKs name it: not all servers make one up. */
+        child->instanceid = wire_data(bytes_str(
+            arena_printf(t->arena, "%.*s:%04x", BYTES_FMT(t->instance), (unsigned)action->id)));
         child->name = wire_data(BYTES_LIT("hello1"));
         child->input = wire_string_value(t->arena, r->input);
     }
@@ -277,6 +281,7 @@ enum err workload_decide(const OrchestratorRequest *req, struct arena *a,
     if (!value_read(t->replay.input, &t->input))
         return error_set(err, ERR_CORRUPT, "the input of the history is no value");
     t->arena = a;
+    t->instance = wire_view(req->instanceid);
     t->cap = p->actions_max;
     t->actions = arena_array(a, OrchestratorAction *, t->cap);
     t->next_id = (int32_t)t->replay.asked + 1;

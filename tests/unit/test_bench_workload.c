@@ -141,6 +141,7 @@ static void run_child(struct play *p, const OrchestratorAction *action)
     const CreateSubOrchestrationAction *c = action->createsuborchestration;
     struct play child;
     const char *name = arena_cstr(p->arena, wire_view(c->name));
+    assert_true(bytes_eq(wire_view(c->instanceid), BYTES_LIT("i:0001")));
     struct bytes result = run_to_end(p->arena, name, wire_string(c->input), &child);
     HistoryEvent *e =
         add(p, action->id, HISTORY_EVENT__EVENT_TYPE_SUB_ORCHESTRATION_INSTANCE_CREATED);
