@@ -3,6 +3,7 @@
 #include "base/time.h"
 #include "store/driver.h"
 #include "store/joined_vfs.h"
+#include "store/page_cache.h"
 #include "store/schema.h"
 #include "store/sqlite_file.h"
 
@@ -133,6 +134,7 @@ static void configure_once(void)
     /* No memory statistics: they cost a mutex for each allocation. Fails when somebody (a test's
      * VFS) has started SQLite before, which is as well. */
     (void)sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
+    (void)page_cache_install(); /* likewise */
     (void)sqlite3_initialize();
 }
 
