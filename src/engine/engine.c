@@ -14,6 +14,8 @@
 #include "base/log.h"
 
 #define BATCH_COMMANDS 4096
+#define BATCH_BYTES                                                                                \
+    MIB(16) /* of requests; one may be larger: else small calls wait for the flush of all large ones */
 #define BATCH_TIMERS 1000
 #define BATCH_MAIL 64
 #define TRASH_ROWS 500
@@ -243,9 +245,11 @@ static enum err collect_rows(struct engine *e, struct error *err)
 /* Control commands are units too: they run after the commit, in their place among the others. */
 static void collect_commands(struct engine *e)
 {
-    for (size_t n = 0; e->head && n < BATCH_COMMANDS; n++) {
+    size_t bytes = 0;
+    for (size_t n = 0; e->head && n < BATCH_COMMANDS && bytes < BATCH_BYTES; n++) {
         struct command *cmd = e->head;
         e->head = cmd->next;
+        bytes += cmd->bytes;
         e->queued_bytes -= cmd->bytes;
         if (!e->head)
             e->tail = &e->head;

@@ -465,6 +465,30 @@ static void queued_bytes_are_those_that_no_batch_took(void **state)
     world_free(w);
 }
 
+/* Large requests do not all go into one flush that everything else waits for. */
+static void a_batch_is_bounded_in_bytes(void **state)
+{
+    struct world *w = world_new_file(NULL);
+    size_t left[4];
+    (void)state;
+    w->is_held = true;
+    w->cmd_bytes = MIB(12);
+    for (int i = 0; i < 4; i++)
+        (void)world_raise(w, "nobody", "e", NULL);
+    w->cmd_bytes = MIB(64); /* larger than a batch: it goes all the same */
+    for (int i = 0; i < 2; i++)
+        (void)world_raise(w, "nobody", "e", NULL);
+    for (size_t i = 0; i < ARRAY_LEN(left); i++) {
+        (void)engine_run(w->e);
+        left[i] = engine_queued_bytes(w->e);
+    }
+    assert_int_equal(left[0], MIB(12 + 12 + 64 + 64));
+    assert_int_equal(left[1], MIB(64 + 64));
+    assert_int_equal(left[2], MIB(64));
+    assert_int_equal(left[3], 0);
+    world_free(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -481,6 +505,7 @@ int main(void)
         cmocka_unit_test(dispatch_survives_a_store_that_cannot_be_read),
         cmocka_unit_test(a_cache_of_few_bytes_holds_few),
         cmocka_unit_test(queued_bytes_are_those_that_no_batch_took),
+        cmocka_unit_test(a_batch_is_bounded_in_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
