@@ -96,6 +96,10 @@ static void once_over(struct call *call, void *arg)
         hit(HIT_CLIENT_DEADLINE);
     if (call->messages > 1)
         hit(HIT_LIMIT_PAGES);
+    if (call->status == GRPC_RESOURCE_EXHAUSTED && strstr(call->message_text, "waiters.hub"))
+        hit(HIT_LIMIT_WAITERS_HUB);
+    if (call->status == GRPC_RESOURCE_EXHAUSTED && strstr(call->message_text, "waiters.connection"))
+        hit(HIT_LIMIT_WAITERS_CONN);
 }
 
 static void call(struct client *c, struct prng *p, const char *method, const ProtobufCMessage *msg)

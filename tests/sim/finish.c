@@ -155,7 +155,7 @@ static void check_histories(struct sim *s)
 
 static void run_until(struct sim *s, usec_t until)
 {
-    while (!s->has_failed && sched_step(&s->sched, until))
+    while (!s->has_failed && sim_step(s, until))
         ;
 }
 

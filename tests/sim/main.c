@@ -1,9 +1,11 @@
 /* main.c - runs seeds, prints what they found and how to run them again. `sim --help` says how. */
 #include <getopt.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "sim/shrink.h"
@@ -163,6 +165,19 @@ static void report(const struct args *a, uint64_t seed, const struct sim_report 
            r->checker, r->text, seed, a->sim.drop_all_faults ? " --no-faults" : "");
 }
 
+static volatile sig_atomic_t running_low, running_high; /* halves of the seed that runs */
+
+/* An ASSERT of the product or of the simulator. */
+static void on_abort(int sig)
+{
+    char line[64];
+    uint64_t seed = (uint64_t)(uint32_t)running_high << 32 | (uint32_t)running_low;
+    int n = snprintf(line, sizeof(line), "seed %" PRIu64 " FAILED\nchecker: crash\n", seed);
+    IGNORE_RESULT(write(STDOUT_FILENO, line, (size_t)n)); /* there is nothing else to be done */
+    signal(sig, SIG_DFL);
+    raise(sig);
+}
+
 /* What each seed must reach. */
 static bool is_too_tame(const struct args *a, const struct sim_report *r)
 {
@@ -179,11 +194,15 @@ int main(int argc, char **argv)
         fputs(USAGE, stderr);
         return 2;
     }
+    signal(SIGABRT, on_abort);
+    signal(SIGSEGV, on_abort);
     if (a.shrinks)
         return shrink(&a.sim, a.first) ? 0 : 1;
     for (uint64_t seed = a.first; seed <= a.last; seed++) {
         struct sim_report r;
         a.sim.seed = seed;
+        running_low = (sig_atomic_t)(uint32_t)seed;
+        running_high = (sig_atomic_t)(uint32_t)(seed >> 32);
         sim_run(&a.sim, &r);
         if (r.result == SIM_OK && is_too_tame(&a, &r)) {
             r.result = SIM_FAILED;

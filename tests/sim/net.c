@@ -382,7 +382,7 @@ static void call_message(struct rpc_call *rpc, void *arg, struct arena *arena, s
 static void call_finished(struct rpc_call *rpc, void *arg, int status, struct bytes message)
 {
     struct call *c = arg;
-    (void)message;
+    (void)snprintf(c->message_text, sizeof(c->message_text), "%.*s", BYTES_FMT(message));
     c->is_over = true;
     c->status = status;
     c->conn = NULL;

@@ -56,6 +56,7 @@ struct call {
     bool is_known;    /* to the model */
     bool is_answered; /* by the server */
     int status;
+    char message_text[160]; /* of the status */
     /* Each message of a stream. May be NULL. */
     void (*message)(struct call *c, struct bytes msg, void *arg);
     /* The end, once. May be NULL. */

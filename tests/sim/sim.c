@@ -78,6 +78,18 @@ const char *sim_hub(struct sim *s, uint64_t actor)
     return s->has_two_hubs && actor % 2 ? "other" : NULL;
 }
 
+#define EVENTS_MAX 100000 /* at one time */
+
+bool sim_step(struct sim *s, usec_t until)
+{
+    usec_t before = sim_now(s);
+    bool any = sched_step(&s->sched, until);
+    s->events = sim_now(s) == before ? s->events + 1 : 0;
+    if (s->events > EVENTS_MAX)
+        sim_fail(s, "loop", "%d events and no time has passed", EVENTS_MAX);
+    return any;
+}
+
 static void found(void *arg, const char *checker, const char *text)
 {
     sim_fail(arg, checker, "%s", text);
@@ -178,6 +190,10 @@ static void set_up(struct sim *s)
 
 static void begin(struct sim *s)
 {
+    if (!s->is_quiet && draw_one_in(&s->draw, 4)) { /* while the store is made, or a moment later */
+        s->vfs.crash_call = 1 + (unsigned)prng_below(&s->draw, 250);
+        hit(HIT_CRASH_CALL);
+    }
     server_start(s->server);
     for (size_t i = 0; i < s->worker_count; i++)
         worker_start(s->workers[i]);
@@ -238,7 +254,7 @@ void sim_run(const struct sim_options *opts, struct sim_report *out)
     set_up(s);
     begin(s);
     while (!s->has_failed && !has_seen_enough(s))
-        (void)sched_step(&s->sched, sim_now(s) + USEC_PER_SEC);
+        (void)sim_step(s, sim_now(s) + USEC_PER_SEC);
     if (!s->has_failed)
         sim_finish(s);
     count_hits(s);

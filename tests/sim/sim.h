@@ -56,6 +56,7 @@ struct sim {
     bool has_two_hubs;
     bool is_over; /* faults have stopped */
     struct sched sched;
+    uint64_t events;    /* that ran at this very time: too many are a loop */
     usec_t wall_offset; /* wall clock - simulated time */
     usec_t wall_high;
     struct settings settings;
@@ -86,6 +87,9 @@ struct sim {
     struct faults *faults;
     size_t id_count; /* instance ids that clients use: i0 .. */
 
+    uint64_t batches[64]; /* hashes of the last turns that went to workers without tokens */
+    uint64_t batch_count;
+
     uint64_t hash;
     bool has_failed;
     char checker[64];
@@ -115,6 +119,8 @@ usec_t sim_wall(const struct sim *s); /* of the machine, now */
 void sim_trace(struct sim *s, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* The run has failed: it ends with the event that is running. The first one counts. */
 void sim_fail(struct sim *s, const char *checker, const char *fmt, ...) PRINTF_LIKE(3, 4);
+/* One event, not later than `until`. False: there is none. */
+bool sim_step(struct sim *s, usec_t until);
 /* Whether an actor's next decision is to be taken (the shrinker leaves some out). */
 bool sim_takes(struct sim *s, uint16_t actor, uint32_t index);
 const char *sim_hub(struct sim *s, uint64_t actor); /* NULL: the header is not sent */

@@ -108,6 +108,8 @@ static void completion_over(struct call *c, void *arg)
     struct worker *w = arg;
     if (c->status == GRPC_UNAVAILABLE && c->is_answered)
         hit(HIT_AGAIN_REFUSED);
+    if (c->status == GRPC_RESOURCE_EXHAUSTED && strstr(c->message_text, "maximum history size"))
+        hit(HIT_LIMIT_HISTORY);
     if (w->sdk != SDK_JAVA || c->status == GRPC_OK || !w->stream || !w->conn || !w->conn->client)
         return;
     w->stream->message = NULL;
@@ -422,6 +424,37 @@ static usec_t work_time(struct worker *w, uint32_t index)
     return draw_time(&p, 100, 25 * USEC_PER_MSEC);
 }
 
+/* The limits that an item shows, and whether a worker without tokens is given the very same batch again. */
+static void note_item(struct worker *w, const WorkItem *item)
+{
+    struct sim *s = w->s;
+    size_t turns = 0;
+    LIST_FOR_EACH (&w->items, n)
+        turns += LIST_ENTRY(n, struct held, link)->item->request_case ==
+                 WORK_ITEM__REQUEST_ORCHESTRATOR_REQUEST;
+    if (w->turns && turns >= w->turns)
+        hit(HIT_LIMIT_STREAM);
+    if (w->sdk == SDK_JAVA && turns >= s->settings.tokenless_unsettled)
+        hit(HIT_LIMIT_TOKENLESS);
+    if (item->request_case != WORK_ITEM__REQUEST_ORCHESTRATOR_REQUEST)
+        return;
+    const OrchestratorRequest *r = item->orchestratorrequest;
+    if (r->n_newevents > s->settings.turn_events)
+        hit(HIT_LIMIT_TURN_EVENTS);
+    if (!worker_is_token_less(w))
+        return;
+    struct strbuf batch = {0};
+    wire_pack_into(&r->base, &batch);
+    uint64_t hash = bytes_hash(strbuf_bytes(&batch));
+    strbuf_deinit(&batch);
+    for (size_t i = 0; i < ARRAY_LEN(s->batches); i++)
+        if (s->batches[i] == hash) {
+            hit(HIT_AGAIN_EXACT);
+            return;
+        }
+    s->batches[s->batch_count++ % ARRAY_LEN(s->batches)] = hash;
+}
+
 static void item_came(struct call *c, struct bytes msg, void *arg)
 {
     struct worker *w = arg;
@@ -451,14 +484,7 @@ static void item_came(struct call *c, struct bytes msg, void *arg)
     usec_t at = begin + work_time(w, h->index);
     w->busy_until = at;
     sched_set(&s->sched, &h->answer, at);
-    size_t turns = 0;
-    LIST_FOR_EACH (&w->items, n)
-        turns += LIST_ENTRY(n, struct held, link)->item->request_case ==
-                 WORK_ITEM__REQUEST_ORCHESTRATOR_REQUEST;
-    if (w->turns && turns >= w->turns)
-        hit(HIT_LIMIT_STREAM);
-    if (w->sdk == SDK_JAVA && turns >= s->settings.tokenless_unsettled)
-        hit(HIT_LIMIT_TOKENLESS);
+    note_item(w, h->item);
 }
 
 /* ---- connections ---------------------------------------------------------------------------------------------------- */
