@@ -166,6 +166,20 @@ static enum err refuse_answer(struct step *s, struct command *cmd, const struct 
     return rc;
 }
 
+static bool exceeds_chunk_bytes(const struct step *s, const struct chunks *all,
+                                const struct command *cmd)
+{
+    return all && all->bytes + cmd->bytes > s->settings->turn_chunk_bytes;
+}
+
+static enum err refuse_chunks(struct step *s, struct command *cmd, const struct answered *a,
+                              struct error *err)
+{
+    const char *reason = arena_printf(s->arena, "its chunks exceed turn.chunk_bytes (%llu bytes)",
+                                      (unsigned long long)s->settings->turn_chunk_bytes);
+    return refuse_answer(s, cmd, a, true, reason, err);
+}
+
 /* Memory only: the turn stays in flight, and a lost stream drops the chunks. */
 static enum err store_chunk(struct step *s, struct command *cmd, const struct answered *a,
                             struct error *err)
@@ -186,12 +200,8 @@ static enum err store_chunk(struct step *s, struct command *cmd, const struct an
         w->turn.chunks = all;
         w->turn.chunks_free = chunks_free;
     }
-    if (all->bytes + cmd->bytes > s->settings->turn_chunk_bytes) {
-        const char *reason =
-            arena_printf(s->arena, "its chunks exceed turn.chunk_bytes (%llu bytes)",
-                         (unsigned long long)s->settings->turn_chunk_bytes);
-        return refuse_answer(s, cmd, a, true, reason, err);
-    }
+    if (exceeds_chunk_bytes(s, all, cmd))
+        return refuse_chunks(s, cmd, a, err);
     struct chunk *c = calloc(1, sizeof(*c));
     ASSERT(c);
     c->arena =
@@ -290,11 +300,7 @@ static enum err consume(struct step *s, struct committing *c, uint32_t entries, 
 
 static struct bytes terminated_input(struct step *s, const struct committing *c)
 {
-    struct bytes box = wire_bytes_find(c->terminated, 1);
-    if (bytes_is_none(box))
-        return BYTES_NONE;
-    struct bytes text = wire_bytes_find(box, 1);
-    return bytes_is_none(text) ? BYTES_LIT("") : arena_dup(s->arena, text);
+    return arena_dup(s->arena, wire_string_value_find(c->terminated, 1));
 }
 
 static TaskFailureDetails *failure_of(struct step *s, const CompleteOrchestrationAction *done)
@@ -304,9 +310,9 @@ static TaskFailureDetails *failure_of(struct step *s, const CompleteOrchestratio
         return done->failuredetails;
     }
     struct bytes details = wire_string(done->details);
-    return event_failure(
-        s->arena, "OrchestrationFailed", false, "%.*s", details.len ? (int)details.len : 36,
-        details.len ? (const char *)details.ptr : "The orchestration failed without details");
+    if (details.len == 0)
+        details = BYTES_LIT("The orchestration failed without details");
+    return event_failure(s->arena, "OrchestrationFailed", false, "%.*s", BYTES_FMT(details));
 }
 
 /* How the turn ends the execution. False: it does not. */
@@ -445,7 +451,10 @@ static enum err apply_answer(struct step *s, struct command *cmd, const struct a
     if (rc)
         return rc;
     bool anew = req->chunkindex && req->chunkindex->value == 0;
-    join_chunks(s, a->work && !anew ? a->work->turn.chunks : NULL, req, &j);
+    const struct chunks *chunks = a->work && !anew ? a->work->turn.chunks : NULL;
+    if (exceeds_chunk_bytes(s, chunks, cmd))
+        return refuse_chunks(s, cmd, a, err);
+    join_chunks(s, chunks, req, &j);
     uint32_t entries = a->turn.events;
     if (j.has_processed && (j.processed < 0 || (uint32_t)j.processed > entries))
         return error_set(err, ERR_INVALID,
@@ -477,8 +486,6 @@ enum err orch_complete_turn(struct step *s, struct command *cmd, struct error *e
 {
     const OrchestratorResponse *req = cmd->request;
     struct answered a;
-    if (!cmd->arena) /* a chunk that was stored when this batch was stepped before */
-        return OK;
     enum err rc =
         find_answered(s, cmd, wire_view(req->completiontoken), wire_view(req->instanceid), &a, err);
     if (rc || !a.o)

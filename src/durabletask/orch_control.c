@@ -214,14 +214,9 @@ static enum err mail_terminate(struct step *s, struct object *o, const struct st
     struct bytes parent = wire_bytes_find(m->payload, 1), body = wire_bytes_find(m->payload, 2);
     struct bytes link =
         wire_bytes_find(o->row.parent, 4); /* ParentInstanceInfo.orchestrationInstance */
-    struct bytes box = bytes_is_none(link) ? BYTES_NONE : wire_bytes_find(link, 2);
-    struct bytes of = bytes_is_none(box) ? BYTES_NONE : wire_bytes_find(box, 1);
-    if (!bytes_eq(of, parent))
+    if (!bytes_eq(wire_string_value_find(link, 2), parent))
         return OK; /* the id belongs to another instance now */
-    struct bytes input = wire_bytes_find(body, 1);
-    struct bytes text = bytes_is_none(input) ? BYTES_NONE : wire_bytes_find(input, 1);
-    if (!bytes_is_none(input) && bytes_is_none(text))
-        text = BYTES_LIT("");
+    struct bytes text = wire_string_value_find(body, 1);
     bool recurse = wire_varint_find(body, 2) != 0;
     if (orch_is_terminal(o) && recurse)
         return orch_cascade(s, o, text, err);

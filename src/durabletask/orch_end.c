@@ -35,10 +35,9 @@ struct parent_link {
 static struct parent_link link_of(const struct object *o)
 {
     struct bytes instance = wire_bytes_find(o->row.parent, 4);
-    struct bytes box = wire_bytes_find(instance, 2);
     return (struct parent_link){
         .instance = wire_bytes_find(instance, 1),
-        .execution = bytes_is_none(box) ? BYTES_NONE : wire_bytes_find(box, 1),
+        .execution = wire_string_value_find(instance, 2),
         .task_id = (int32_t)wire_varint_find(o->row.parent, 1),
     };
 }
@@ -285,11 +284,7 @@ enum err orch_force_terminate(struct step *s, struct object *o, struct error *er
         return error_set(err, ERR_CORRUPT,
                          "an event in the inbox of instance '%.*s' does not decode",
                          BYTES_FMT(o->row.id));
-    struct bytes box = wire_bytes_find(head.body, 1), output = BYTES_NONE;
-    if (!bytes_is_none(box)) {
-        output = wire_bytes_find(box, 1);
-        output = bytes_is_none(output) ? BYTES_LIT("") : arena_dup(s->arena, output);
-    }
+    struct bytes output = arena_dup(s->arena, wire_string_value_find(head.body, 1));
     struct orch_outcome out = {
         .status = ORCH_TERMINATED,
         .result = output,

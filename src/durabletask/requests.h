@@ -55,7 +55,6 @@ struct dt_bad {
 struct dt_history {
     struct bytes execution_id; /* none: the current one */
     bool is_first;
-    bool for_work_item;
     uint64_t execution;        /* later pages */
     uint64_t from_row, to_row; /* to_row 0: the end as of now */
 };

@@ -12,22 +12,13 @@
 #include "wire/pick.h"
 #include "wire/value.h"
 
-/* A token shows that the connection's worker is not token-less. */
-static void saw_completion(struct dt_service *svc, struct rpc_call *call, bool has_token)
-{
-    if (!has_token || !dt_is_token_less(call))
-        return;
-    struct dt_connection *c = dt_connection_peek(svc, rpc_call_conn_id(call));
-    if (c)
-        c->saw_token = true;
-}
-
 static void control_has_tokens(struct engine *e, struct command *cmd)
 {
     work_connection_has_tokens(e, cmd->object);
     cmd->done(cmd);
 }
 
+/* A token shows that the connection's worker is not token-less. */
 static void note_token(struct dt_service *svc, struct rpc_call *call, bool has_token)
 {
     struct dt_connection *c = NULL;
@@ -35,7 +26,7 @@ static void note_token(struct dt_service *svc, struct rpc_call *call, bool has_t
         c = dt_connection_peek(svc, rpc_call_conn_id(call));
     if (!c || c->saw_token)
         return;
-    saw_completion(svc, call, has_token);
+    c->saw_token = true;
     dt_control(svc, control_has_tokens, c->id, NULL);
 }
 
@@ -189,7 +180,7 @@ void dt_oversize_closed(struct rpc_call *call, void *service)
 static void control_abandon(struct engine *e, struct command *cmd)
 {
     struct token t;
-    if (token_decode(engine_tokens(e), cmd->id, &t)) {
+    if (token_decode(engine_tokens(e), cmd->id, &t) && engine_hub_is(e, cmd->hub, t.hub)) {
         uint64_t key = t.kind == WORK_TURN ? t.object : t.key;
         (void)work_abandon(e,
                            &(struct item_ref){t.kind, key, t.nonce}); /* stale: OK all the same */

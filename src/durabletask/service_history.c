@@ -145,7 +145,7 @@ void dt_stream_history(struct rpc_call *call, void *service, struct arena *arena
     struct dt_history *req = arena_new(arena, struct dt_history);
     req->is_first = true;
     req->execution_id = wire_string(in->executionid);
-    req->for_work_item = in->forworkitemprocessing;
+    /* forWorkItemProcessing asks for the pastEvents of the turn in flight: what is committed is just that. */
     if (req->execution_id.len == 0)
         req->execution_id = BYTES_NONE;
     r->cmd.id = wire_view(in->instanceid);

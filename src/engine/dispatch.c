@@ -72,6 +72,12 @@ struct hub *hub_by_name(struct engine *e, struct bytes name, bool create)
     return h;
 }
 
+bool engine_hub_is(struct engine *e, struct bytes name, uint32_t hub)
+{
+    const struct hub *h = hub_by_name(e, name, false);
+    return h && h->id == hub && hub != 0;
+}
+
 static void hub_free(struct engine *e, struct hub *h)
 {
     hub_set_id(e, h, 0);
@@ -483,7 +489,8 @@ static enum sent send_turn(struct engine *e, struct work *w, struct work_stream 
                            struct object *o, struct step *s, struct error *err)
 {
     bool first = w->turn.row != o->row.history_rows + 1 || w->turn.execution != o->row.execution;
-    turn_drop_chunks(&w->turn); /* of an earlier dispatch, also if they came when its stream had ended */
+    turn_drop_chunks(
+        &w->turn); /* of an earlier dispatch, also if they came when its stream had ended */
     if (first)
         memset(&w->turn, 0, sizeof(w->turn));
     bool exact = w->recovered || st->opts.token_less || w->turn.exact;

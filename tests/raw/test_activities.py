@@ -265,6 +265,21 @@ def test_result_while_suspended(t):
     check_legal(c.history(id), True)
 
 
+def test_abandon_from_another_hub(t):
+    """A token of another task hub names nothing there: the items stay where they are."""
+    id, c, w, i = t.started()
+    other = t.worker(hub=t.hub + "-other", open=False)
+    other.abandon(i)
+    w.none(1.5)
+    w.done(i, act.task(1, "a"))
+    a = w.task()
+    other.abandon(a)
+    w.none(1.5)
+    w.result(a, "r")
+    w.done(w.turn(), act.complete(result="done"))
+    assert c.wait(id).output.value == "done"
+
+
 # checklist: 62, 139
 def test_empty_token_is_matched_by_ids(t):
     for agent in (GO, JAVA):

@@ -155,7 +155,6 @@ static void chunks_start_anew_and_have_no_gaps(void **state)
     world_free(w);
 }
 
-/* A chunk extends the turn's time; chunks over the limit end the dispatch, and too often the instance. */
 /* A chunk that comes behind the end of its stream: the next worker's answer is its own. */
 static void chunks_of_an_earlier_dispatch_are_dropped(void **state)
 {
@@ -173,6 +172,7 @@ static void chunks_of_an_earlier_dispatch_are_dropped(void **state)
     world_free(w);
 }
 
+/* A chunk extends the turn's time; chunks over the limit end the dispatch, and too often the instance. */
 static void chunks_hold_the_lease_and_have_a_limit(void **state)
 {
     struct world *w = world_new(NULL);
@@ -199,6 +199,17 @@ static void chunks_hold_the_lease_and_have_a_limit(void **state)
         world_advance(w, 20 * SECOND);
     }
     assert_failure(w, "j", "WorkItemTooLarge");
+
+    w->settings.turn_chunk_bytes = 150; /* the last one counts too */
+    w->settings.oversize_breaks = 1;
+    assert_ok(world_start(w, "k", "P", NULL));
+    turn = world_turn(st);
+    w->cmd_bytes = 100;
+    assert_ok(world_answer(w, 1, chunk(w, turn, 0, true, act_timer(w, 1, 0))));
+    assert_refused(world_answer(w, 1, chunk(w, turn, 1, false, act_done(w, 2, COMPLETED, NULL))),
+                   ERR_LIMIT);
+    w->cmd_bytes = 0;
+    assert_failure(w, "k", "WorkItemTooLarge");
     world_free(w);
 }
 
