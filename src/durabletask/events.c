@@ -25,21 +25,33 @@ TAGS_ALIKE(OrchestrationState__TagsEntry);
 void event_tags_add(struct arena *a, struct event_tags *tags, struct bytes key, struct bytes value)
 {
     ExecutionStartedEvent__TagsEntry *entry = arena_new(a, ExecutionStartedEvent__TagsEntry);
-    ExecutionStartedEvent__TagsEntry **entries =
-        arena_array(a, ExecutionStartedEvent__TagsEntry *, tags->count + 1);
+    size_t n = tags->count;
 
     execution_started_event__tags_entry__init(entry);
     entry->key = wire_data(key);
     entry->value = wire_data(value);
-    if (tags->count)
-        memcpy(entries, tags->entries, tags->count * sizeof(*entries));
-    entries[tags->count++] = entry;
-    tags->entries = entries;
+    if ((n & (n - 1)) == 0) { /* full: it doubles */
+        ExecutionStartedEvent__TagsEntry **entries =
+            arena_array(a, ExecutionStartedEvent__TagsEntry *, n ? 2 * n : 1);
+        if (n)
+            memcpy(entries, tags->entries, n * sizeof(*entries));
+        tags->entries = entries;
+    }
+    tags->entries[tags->count++] = entry;
+}
+
+size_t event_tags_bytes(struct event_tags tags)
+{
+    size_t bytes = 0;
+
+    for (size_t i = 0; i < tags.count; i++)
+        bytes += tags.entries[i]->key.len + tags.entries[i]->value.len;
+    return bytes;
 }
 
 static size_t tag_place(const struct event_tags *tags, struct bytes key)
 {
-    for (size_t i = 0; i < tags->count; i++) { /* 64 at most (spec 6.8) */
+    for (size_t i = 0; i < tags->count; i++) { /* EVENT_TAGS_MAX at most */
         if (bytes_eq(wire_view(tags->entries[i]->key), key))
             return i;
     }

@@ -24,6 +24,11 @@ struct event_tags {
     ExecutionStartedEvent__TagsEntry **entries;
 };
 
+/* Of an instance (spec 6.8); keys and values together. */
+#define EVENT_TAGS_MAX 64
+#define EVENT_TAGS_BYTES_MAX KIB(8)
+size_t event_tags_bytes(struct event_tags tags);
+
 /* Of a generated struct with a field `tags`. */
 #define EVENT_TAGS_OF(message)                                                                     \
     ((struct event_tags){.count = (message)->n_tags,                                               \
@@ -34,7 +39,7 @@ struct event_tags {
  * New entries come from the arena and borrow keys and values. */
 struct event_tags event_tags_overlay(struct arena *a, struct event_tags base,
                                      struct event_tags over);
-/* Adds one at the end, unchecked; the array grows in the arena. */
+/* Adds one at the end, unchecked, to tags that were all added so; the array doubles in the arena. */
 void event_tags_add(struct arena *a, struct event_tags *tags, struct bytes key, struct bytes value);
 
 /* ---- the start of an execution ------------------------------------------------------------------ */

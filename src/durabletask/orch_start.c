@@ -4,26 +4,51 @@
 #include <jansson.h>
 #include <stdlib.h>
 
+#include "base/log.h"
 #include "wire/pack.h"
 #include "wire/value.h"
 #include "wire/writer.h"
 
-struct bytes orch_tags_json(struct arena *a, struct event_tags tags)
+static void set_tags(json_t *object, struct event_tags tags)
 {
-    if (tags.count == 0)
-        return BYTES_NONE;
-    json_t *object = json_object();
     for (size_t i = 0; i < tags.count; i++) {
         struct bytes key = wire_view(tags.entries[i]->key),
                      value = wire_view(tags.entries[i]->value);
         json_object_setn_new(object, (const char *)key.ptr, key.len,
                              json_stringn((const char *)value.ptr, value.len));
     }
+}
+
+struct bytes orch_tags_json(struct arena *a, struct event_tags tags)
+{
+    if (tags.count == 0)
+        return BYTES_NONE;
+    json_t *object = json_object();
+    set_tags(object, tags);
     char *text = json_dumps(object, JSON_COMPACT);
     struct bytes copy = arena_dup(a, bytes_str(text));
     free(text);
     json_decref(object);
     return copy;
+}
+
+bool orch_tags_fit(struct bytes stored, struct event_tags over)
+{
+    json_t *object = NULL, *value;
+    const char *key;
+    size_t key_len, bytes = 0;
+    if (over.count == 0)
+        return true;
+    if (!bytes_is_none(stored))
+        object = json_loadb((const char *)stored.ptr, stored.len, JSON_ALLOW_NUL, NULL);
+    if (!object)
+        object = json_object();
+    set_tags(object, over);
+    json_object_keylen_foreach(object, key, key_len, value) bytes +=
+        key_len + json_string_length(value);
+    bool fits = json_object_size(object) <= EVENT_TAGS_MAX && bytes <= EVENT_TAGS_BYTES_MAX;
+    json_decref(object);
+    return fits;
 }
 
 static void set_execution(struct step *s, struct object *o, struct bytes id)
@@ -295,8 +320,12 @@ static enum err put_carryover(struct step *s, struct object *o,
 {
     for (size_t i = action->n_carryoverevents; i-- > 0;) {
         const HistoryEvent *ev = action->carryoverevents[i];
-        if (ev->event_type_case != HISTORY_EVENT__EVENT_TYPE_EVENT_RAISED)
-            continue; /* SDKs send no others (spec 6.7) */
+        if (ev->event_type_case != HISTORY_EVENT__EVENT_TYPE_EVENT_RAISED) {
+            /* SDKs send no others (spec 6.7). */
+            LOG(LOG_WARN, "continue-as-new: an event that cannot be carried over was dropped",
+                LOG_BYTES("instance", o->row.id), LOG_INT("type", ev->event_type_case));
+            continue;
+        }
         CLEANUP(strbuf_deinit) struct strbuf event = {0};
         event_raised(&event, s->now, wire_view(ev->eventraised->name),
                      wire_string(ev->eventraised->input));

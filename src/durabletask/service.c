@@ -9,14 +9,13 @@
 
 #include "base/assert.h"
 #include "base/utf8.h"
+#include "durabletask/events.h"
 #include "durabletask/service_internal.h"
 #include "wire/reader.h"
 #include "wire/timestamp.h"
 #include "wire/value.h"
 
 #define HUB_MAX 64
-#define TAGS_MAX 64
-#define TAGS_BYTES_MAX KIB(8)
 
 /* ---- connections ------------------------------------------------------------------------------------------ */
 
@@ -284,7 +283,7 @@ static bool read_old_action(const OrchestrationIdReusePolicy *policy, int *actio
         uint64_t value;
         if (f->tag == 2 && f->wire_type == PROTOBUF_C_WIRE_TYPE_VARINT &&
             wire_varint(&p, f->data + f->len, &value)) {
-            *action = (int)(value & 3);
+            *action = value <= 2 ? (int)value : 0;
             return true;
         }
     }
@@ -329,13 +328,11 @@ static enum err check_start_id(const struct dt_service *svc, struct bytes id, st
 
 static enum err check_tags(const CreateInstanceRequest *req, struct error *err)
 {
-    size_t bytes = 0;
-    for (size_t i = 0; i < req->n_tags; i++)
-        bytes += req->tags[i]->key.len + req->tags[i]->value.len;
-    if (req->n_tags > TAGS_MAX || bytes > TAGS_BYTES_MAX)
+    size_t bytes = event_tags_bytes(EVENT_TAGS_OF(req));
+    if (req->n_tags > EVENT_TAGS_MAX || bytes > EVENT_TAGS_BYTES_MAX)
         return error_set(err, ERR_INVALID,
                          "the tags are %zu with %zu bytes; at most %d with %zu bytes are allowed",
-                         req->n_tags, bytes, TAGS_MAX, TAGS_BYTES_MAX);
+                         req->n_tags, bytes, EVENT_TAGS_MAX, EVENT_TAGS_BYTES_MAX);
     return OK;
 }
 

@@ -1,6 +1,7 @@
 /* test_actions.c - what a turn's actions do: repeats, invalid ones, completions (spec 5). */
 #include <stdio.h>
 
+#include "durabletask/events.h"
 #include "lib/world.h"
 
 #include "lib/world_check.h"
@@ -193,6 +194,8 @@ enum bad {
     BAD_CHILD_NAME,
     BAD_CHILD_ID,
     BAD_CHILD_ID_LONG,
+    BAD_CHILD_TAGS,
+    BAD_NEXT_TAGS,
     BAD_EVENT_NAME,
     BAD_EVENT_TARGET,
     BAD_NO_FIRE_AT,
@@ -204,12 +207,35 @@ enum bad {
     BADS
 };
 
+static const char *text_of(struct world *w, char c, size_t len)
+{
+    char *text = arena_alloc(w->arena, len + 1);
+    memset(text, c, len);
+    text[len] = 0;
+    return text;
+}
+
+/* "k0", "k1", ... */
+static void put_tags(struct world *w, struct event_tags *tags, int from, int to, const char *value)
+{
+    for (int i = from; i < to; i++)
+        event_tags_add(w->arena, tags, bytes_str(arena_printf(w->arena, "k%d", i)),
+                       bytes_str(value));
+}
+
+static OrchestratorAction *act_next(struct world *w, int32_t id, struct event_tags tags)
+{
+    OrchestratorAction *a = act_done(w, id, AS_NEW, NULL);
+    a->completeorchestration->n_tags = tags.count;
+    a->completeorchestration->tags =
+        (CompleteOrchestrationAction__TagsEntry **)(void *)tags.entries;
+    return a;
+}
+
 static OrchestratorAction *act_bad(struct world *w, enum bad bad)
 {
     OrchestratorAction *a = act_task(w, 7, "T", NULL);
-    char *longest = arena_alloc(w->arena, 1026);
-    memset(longest, 'x', 1025);
-    longest[1025] = 0;
+    struct event_tags tags = {0};
     switch (bad) {
     case BAD_EMPTY:
         a->orchestrator_action_type_case = ORCHESTRATOR_ACTION__ORCHESTRATOR_ACTION_TYPE__NOT_SET;
@@ -225,7 +251,17 @@ static OrchestratorAction *act_bad(struct world *w, enum bad bad)
     case BAD_CHILD_ID:
         return act_child(w, 7, "C", "a\nb");
     case BAD_CHILD_ID_LONG:
-        return act_child(w, 7, "C", longest);
+        return act_child(w, 7, "C", text_of(w, 'x', 1025));
+    case BAD_CHILD_TAGS:
+        a = act_child(w, 7, "C", "kid");
+        put_tags(w, &tags, 0, 65, "v");
+        a->createsuborchestration->n_tags = tags.count;
+        a->createsuborchestration->tags =
+            (CreateSubOrchestrationAction__TagsEntry **)(void *)tags.entries;
+        return a;
+    case BAD_NEXT_TAGS:
+        put_tags(w, &tags, 0, 1, arena_cstr(w->arena, bytes_of(text_of(w, 'y', 8192), 8192)));
+        return act_next(w, 7, tags);
     case BAD_EVENT_NAME:
         return act_send(w, 7, "to", "", NULL);
     case BAD_EVENT_TARGET:
@@ -280,6 +316,41 @@ static void each_invalid_action_fails_the_instance_alone(void **state)
         assert_null(world_next(st));
         world_free(w);
     }
+}
+
+/* Tags add up over continue-as-new, and have their limit all the same. */
+static void tags_of_all_executions_have_one_limit(void **state)
+{
+    struct world *w = world_new(NULL);
+    struct world_stream *st;
+    struct world_item *turn = first_turn(w, &st);
+    struct event_tags first = {0}, same = {0}, more = {0};
+    (void)state;
+    put_tags(w, &first, 0, 64, "a");
+    put_tags(w, &same, 10, 20, "b");
+    put_tags(w, &more, 64, 65, "c");
+    assert_ok(world_complete(w, turn, act_next(w, 1, first), NULL));
+    assert_ok(world_complete(w, next_turn(st), act_next(w, 1, same), NULL));
+    assert_int_equal(world_get(w, "i")->n_tags, 64);
+    assert_ok(world_complete(w, next_turn(st), act_next(w, 1, more), NULL));
+    assert_failure(w, "i", "InvalidOrchestratorAction");
+    assert_int_equal(world_get(w, "i")->n_tags, 64);
+    world_free(w);
+}
+
+/* A worker that says FAILED and nothing more. */
+static void a_failure_without_details_has_a_text(void **state)
+{
+    struct world *w = world_new(NULL);
+    struct world_stream *st;
+    struct world_item *turn = first_turn(w, &st);
+    (void)state;
+    assert_ok(world_complete(w, turn, act_done(w, 1, FAILED, NULL), NULL));
+    assert_failure(w, "i", "OrchestrationFailed");
+    assert_string_equal(
+        arena_cstr(w->arena, wire_view(world_get(w, "i")->failuredetails->errormessage)),
+        "The orchestration failed without details");
+    world_free(w);
 }
 
 /* checklist: 40, 41, 42, 145 */
@@ -419,6 +490,8 @@ int main(void)
         cmocka_unit_test(events_to_itself_come_after_the_turn),
         cmocka_unit_test(termination_by_an_action),
         cmocka_unit_test(each_invalid_action_fails_the_instance_alone),
+        cmocka_unit_test(tags_of_all_executions_have_one_limit),
+        cmocka_unit_test(a_failure_without_details_has_a_text),
         cmocka_unit_test(the_completion_with_the_lowest_id_counts),
         cmocka_unit_test(completions_in_their_statuses),
         cmocka_unit_test(one_scheduling_has_one_result),
