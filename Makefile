@@ -45,7 +45,7 @@ dev asan tsan:
 fuzz:
 	@tools/deps.sh
 	@cmake --preset $@ >/dev/null
-	@cmake --build build-$@ -j $(JOBS) --target unit_tests
+	@cmake --build build-$@ -j $(JOBS) --target fuzzers
 
 format:
 	@tools/check-format.sh --fix

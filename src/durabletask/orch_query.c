@@ -17,7 +17,9 @@
 struct find {
     struct step *s;
     HistoryEvent__EventTypeCase type;
+    uint64_t row;
     struct bytes body; /* copied */
+    bool is_there;     /* the row, and it decodes */
 };
 
 static bool find_event(void *arg, struct bytes event)
@@ -32,9 +34,9 @@ static bool find_event(void *arg, struct bytes event)
 
 static bool find_in_row(void *arg, const struct store_history *h)
 {
-    struct error ignored; /* a damaged row shows as a missing payload here; check reports it */
-    enum err rc = orch_frames_each(h->frames, find_event, arg, &ignored);
-    (void)rc;
+    struct find *f = arg;
+    struct error ignored; /* event_of_row() says which row it is */
+    f->is_there = h->row == f->row && orch_frames_each(h->frames, find_event, f, &ignored) == OK;
     return false;
 }
 
@@ -43,9 +45,12 @@ static enum err event_of_row(struct step *s, const struct object *o, uint64_t ro
                              HistoryEvent__EventTypeCase type, struct bytes *body,
                              struct error *err)
 {
-    struct find f = {.s = s, .type = type, .body = BYTES_NONE};
+    struct find f = {.s = s, .row = row, .type = type, .body = BYTES_NONE};
     enum err rc = store_history_read(s->reader, o->row.execution, row, 1, find_in_row, &f, err);
     *body = f.body;
+    if (!rc && !f.is_there)
+        return error_set(err, ERR_CORRUPT, "history of instance '%.*s' has no good row %llu",
+                         BYTES_FMT(o->row.id), (unsigned long long)row);
     return rc;
 }
 

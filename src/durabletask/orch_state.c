@@ -62,6 +62,12 @@ static bool first_row_time(void *arg, const struct store_inbox *m)
     return false;
 }
 
+static enum err inbox_is_damaged(const struct object *o, struct error *err)
+{
+    return error_set(err, ERR_CORRUPT, "a number in the inbox of instance '%.*s' is out of range",
+                     BYTES_FMT(o->row.id));
+}
+
 static enum err load_inbox(struct step *s, struct object *o, struct error *err)
 {
     struct store_object *row = &o->row;
@@ -74,14 +80,20 @@ static enum err load_inbox(struct step *s, struct object *o, struct error *err)
         row->inbox_first = row->inbox_next;
         return OK;
     }
+    if (!stored_is_sane(first) || !stored_is_sane(last))
+        return inbox_is_damaged(o, err);
     row->inbox_first = first;
     row->inbox_next = last + 1;
     struct store_inbox edge = {0};
     if ((rc = store_inbox_read(s->reader, row->key, last, 1, 1, first_row_time, &edge, err)))
         return rc;
+    if (!stored_is_sane(edge.time))
+        return inbox_is_damaged(o, err);
     row->updated = MAX(row->updated, edge.time);
     if ((rc = store_inbox_read(s->reader, row->key, first, 1, 1, first_row_time, &edge, err)))
         return rc;
+    if (!stored_is_sane(edge.ready))
+        return inbox_is_damaged(o, err);
     /* That arrival made the turn ready, with a cut of its own; one that the object's row has is newer. */
     if (edge.ready && (row->cut_time == 0 || row->cut_seq < first)) {
         row->cut_seq = first;

@@ -28,6 +28,14 @@ struct object {
     int32_t counted_status; /* as the counters have it; -1: not counted */
 };
 
+/* Times, orders and counts that come from the store are far from the ends of their type, so that one can calculate with them; the
+ * year 9999 is not 2^58 microseconds away. What is not is damage. */
+#define STORED_MAX ((uint64_t)1 << 60)
+static inline bool stored_is_sane(int64_t v)
+{
+    return v > -(int64_t)STORED_MAX && v < (int64_t)STORED_MAX;
+}
+
 /* Replaces an owned view by a copy of `value` (none frees it). */
 void object_set(struct object *o, struct bytes *field, struct bytes value);
 void object_account(struct object *o, size_t state_bytes);

@@ -108,11 +108,27 @@ static struct object *object_new(const struct object_kind *kind)
     return o;
 }
 
+static bool is_sane(const struct store_object *row)
+{
+    const int64_t numbers[] = {
+        row->created,     row->updated,    row->completed, row->scheduled, row->last_started,
+        row->inbox_first, row->inbox_next, row->cut_seq,   row->cut_time,
+    };
+    for (size_t i = 0; i < ARRAY_LEN(numbers); i++)
+        if (!stored_is_sane(numbers[i]))
+            return false;
+    return row->history_rows < STORED_MAX && row->history_events < STORED_MAX &&
+           row->history_bytes < STORED_MAX;
+}
+
 /* Takes copies of the row's views. */
 static enum err object_load(struct step *s, const struct store_object *row, struct object **out,
                             struct error *err)
 {
     const struct object_kind *kind = kind_of(s->e, row->kind);
+    if (!is_sane(row))
+        return error_set(err, ERR_CORRUPT, "a number in the row of object %llu is out of range",
+                         (unsigned long long)row->key);
     if (!kind)
         return error_set(err, ERR_CORRUPT, "object %llu has the unknown kind %u",
                          (unsigned long long)row->key, row->kind);

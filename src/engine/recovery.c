@@ -18,7 +18,8 @@ static void add_group(void *arg, const struct store_group *g)
 {
     struct engine *e = arg;
     struct hub *hub = hub_by_id(e, g->hub);
-    if (hub)
+    if (hub && g->kind > 0 &&
+        g->kind < WORK_KINDS) /* else the row is damaged, or a later version's */
         group_get(e, hub, g->kind, g->name, g->version)->number = g->group;
 }
 

@@ -6,6 +6,12 @@
 
 /* ---- hubs and groups ------------------------------------------------------------------------- */
 
+/* Of a hub or group. */
+static bool is_number(const struct value *v)
+{
+    return v->i > 0 && v->i <= UINT32_MAX;
+}
+
 /* One number of one row. ERR_NOT_FOUND: no row. */
 static enum err find_number(struct store_reader *r, enum stmt id, const struct value *params,
                             uint32_t *out, struct error *err)
@@ -66,7 +72,8 @@ enum err store_hub_list(struct store_reader *r, store_hub_fn *fn, void *arg, str
     enum err e = reader_query(r, STMT_HUB_LIST, NULL, &cur, err);
 
     while (!e && (e = reader_next(r, &cur, c, &row, err)) == OK && row)
-        fn(arg, (uint32_t)c[0].i, c[1].b);
+        if (is_number(&c[0])) /* else it is nobody's */
+            fn(arg, (uint32_t)c[0].i, c[1].b);
     return e;
 }
 
@@ -101,6 +108,8 @@ enum err store_group_list(struct store_reader *r, store_group_fn *fn, void *arg,
     enum err e = reader_query(r, STMT_GROUP_LIST, NULL, &cur, err);
 
     while (!e && (e = reader_next(r, &cur, c, &row, err)) == OK && row) {
+        if (!is_number(&c[0]) || !is_number(&c[1]) || c[2].i < 0 || c[2].i > UINT8_MAX)
+            continue; /* nobody's */
         struct store_group g = {
             .group = (uint32_t)c[0].i,
             .hub = (uint32_t)c[1].i,

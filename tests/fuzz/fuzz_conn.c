@@ -56,7 +56,9 @@ static uint8_t take_byte(struct input *in)
 
 static struct bytes take_bytes(struct input *in)
 {
-    size_t len = MIN((size_t)take_byte(in), in->left.len);
+    size_t len = take_byte(in);
+
+    len = MIN(len, in->left.len);
     struct bytes b = bytes_of(in->left.ptr, len);
 
     in->left = bytes_of(in->left.ptr + len, in->left.len - len);

@@ -250,3 +250,21 @@ for method in range(4):
         save("fuzz_token", f"changed-{method}-{turn_bit}", bytes([method | 1 << 2 | turn_bit, 5, 1, 60, 3]))
         for f in range(8):
             save("fuzz_token", f"signed-{method}-{turn_bit}-{f}", bytes([method | 2 << 2 | turn_bit, f]) + struct.pack("<Q", 1 + f))
+
+# ---- damaged stores ------------------------------------------------------------------------------
+
+for page in range(0, 40):
+    save("fuzz_store", f"page-{page}", bytes([1, page, 0, 0, 0, 16]) + b"\xa5" * 16)
+    save("fuzz_store", f"bits-{page}", bytes([1, page, 4, 250, 3, 0x80]))
+    save("fuzz_store", f"cell-{page}", bytes([1, page, 4, 0, 9, 0x11, page, 4, 250, 0, 1]))
+    save("fuzz_store", f"swap-{page}", bytes([1, page, 1, 0, 0, page + 1]))
+save("fuzz_store", "end", bytes([1, 20, 3, 0, 0]))
+save("fuzz_store", "log", bytes([1, 255]) + struct.pack(">IIIIII", 0x377F0682, 3007000, 4096, 0, 1, 2) + b"\0" * 8)
+COLUMNS = [29, 6, 8, 7, 7, 7, 3, 3, 5, 3, 3]
+for fits in (0, 2):
+    for table, columns in enumerate(COLUMNS):
+        for column in range(columns + 1):
+            text = bytes([2, 3]) + b"\xffab"
+            save("fuzz_store", f"row-{fits}-{table}-{column}", bytes([fits, table, column % 9, column, 0, 6]))
+            save("fuzz_store", f"text-{fits}-{table}-{column}", bytes([fits, table, column % 5, column]) + text)
+            save("fuzz_store", f"blob-{fits}-{table}-{column}", bytes([fits, table, column % 5, column, 3, 4]) + b"\x1a\x02\x08\xff")

@@ -106,6 +106,8 @@ static void on_finished(struct rpc_call *call UNUSED, void *arg, int status, str
     ASSERT(status != GRPC_OK || streams(c->method) || c->messages == 1);
     c->is_over = true;
     c->status = status;
+    if (status == GRPC_UNAVAILABLE && !c->t->is_closing)
+        c->t->unavailable++;
     if (!c->arena)
         c->arena = arena_create();
     c->error = arena_dup(c->arena, message);
@@ -134,6 +136,7 @@ void talk_free(struct talk *t)
     if (!t)
         return;
     struct served *s = t->s;
+    t->is_closing = true;
     served_close(t->conn);
     served_run(s);
     for (size_t i = 0; i < t->call_count; i++) {

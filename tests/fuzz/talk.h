@@ -34,7 +34,9 @@ struct talk {
     size_t call_count;
     struct talk_item items[TALK_HELD_MAX]; /* in the order of their coming; pings are not kept */
     size_t item_count;
-    bool lies; /* what is stored may not be text: answers need not decode */
+    bool is_closing;
+    unsigned unavailable; /* calls that ended so while the connection was there */
+    bool lies;            /* what is stored may not be text: answers need not decode */
 };
 
 struct talk *talk_new(struct served *s, const char *user_agent);

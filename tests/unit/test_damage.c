@@ -346,6 +346,71 @@ static void a_changed_timer_does_not_fire(void **state)
     world_free(w);
 }
 
+/* Found by fuzz_store: a server calculates with what it reads. */
+static void numbers_that_no_server_writes_are_damage(void **state)
+{
+    static const char *const CHANGES[] = {
+        "UPDATE inbox SET seq = 9223372036854775807, sum = NULL WHERE object = "
+        "(SELECT key FROM object WHERE id = 'i') RETURNING 1",
+        "UPDATE inbox SET time = -9223372036854775807 - 1, sum = NULL WHERE object = "
+        "(SELECT key FROM object WHERE id = 'i') RETURNING 1",
+        "UPDATE object SET inbox_next = 9223372036854775807, sum = NULL WHERE id = 'i' RETURNING 1",
+        "UPDATE object SET cut_time = 9223372036854775807, sum = NULL WHERE id = 'i' RETURNING 1",
+        "UPDATE object SET history_bytes = 9223372036854775807, sum = NULL WHERE id = 'i' "
+        "RETURNING 1",
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(CHANGES); i++) {
+        struct world *w = quiet_world();
+        struct world_stream *st = world_stream(w, 0, 0);
+        assert_ok(world_start(w, "i", "O", "1"));
+        assert_ok(world_complete(w, world_turn(st), NULL));
+        assert_ok(world_raise(w, "i", "e", "1"));
+        assert_int_equal(world_sql(w, "%s", CHANGES[i]), 1);
+        world_restart(w);
+        st = world_stream(w, 0, 0);
+        assert_null(world_next(st));
+        others_are_served(w, st);
+        world_free(w);
+    }
+}
+
+/* Found by fuzz_store: rows that are gone are no empty answer. */
+static void a_history_without_its_rows_is_damaged(void **state)
+{
+    (void)state;
+    struct world *w = quiet_world();
+    struct world_stream *st = world_stream(w, 0, 0);
+    assert_ok(world_start(w, "i", "O", "\"in\""));
+    assert_ok(world_complete(w, world_turn(st), act_done(w, 0, COMPLETED, "\"out\""), NULL));
+    assert_int_equal(world_sql(w, "DELETE FROM history RETURNING 1"), 1);
+    world_restart(w);
+    struct dt_get *get = arena_new(w->arena, struct dt_get);
+    get->payloads = true;
+    assert_refused(world_do(w, DT_GET, "i", get), ERR_CORRUPT);
+    world_free(w);
+}
+
+/* Found by fuzz_store: the kind was an index. */
+static void a_sort_of_work_that_is_none_is_nobodys(void **state)
+{
+    static const char *const CHANGES[] = {"UPDATE workgroup SET kind = 255 RETURNING 1",
+                                          "UPDATE workgroup SET kind = 0 RETURNING 1",
+                                          "UPDATE workgroup SET kind = -1 RETURNING 1",
+                                          "UPDATE workgroup SET hub = 4294967297 RETURNING 1"};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(CHANGES); i++) {
+        struct world *w = quiet_world();
+        struct world_stream *st = world_stream(w, 0, 0);
+        assert_ok(world_start(w, "i", "O", "1"));
+        assert_ok(world_complete(w, world_turn(st), act_task(w, 0, "T", "1"), NULL));
+        assert_int_equal(world_sql(w, "%s", CHANGES[i]), 1);
+        world_restart(w);
+        others_are_served(w, world_stream(w, 0, 0));
+        world_free(w);
+    }
+}
+
 /* ---- the log --------------------------------------------------------------------------------------- */
 
 /* Runs with stderr in a file, and gives the file's text. */
@@ -404,6 +469,9 @@ int main(void)
         cmocka_unit_test(a_changed_row_is_an_error_of_its_instance),
         cmocka_unit_test(a_changed_activity_is_not_handed_out),
         cmocka_unit_test(a_changed_timer_does_not_fire),
+        cmocka_unit_test(numbers_that_no_server_writes_are_damage),
+        cmocka_unit_test(a_history_without_its_rows_is_damaged),
+        cmocka_unit_test(a_sort_of_work_that_is_none_is_nobodys),
         cmocka_unit_test(the_log_says_why_a_read_failed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
