@@ -22,7 +22,8 @@ static const char USAGE[] =
     "  --hashes       a line `SEED HASH` for each, and nothing else\n"
     "  --time MS      activity ends after so many simulated milliseconds\n"
     "  --no-faults    nothing goes wrong\n"
-    "  --drop A.I,... leaves decisions out (of actor A the I-th), as --shrink says\n"
+    "  --keep A.I,... only these decisions are taken (of actor A the I-th), as --shrink says\n"
+    "  --without A,.. these actors take no part, as --shrink says\n"
     "  --shrink       makes a failing seed small: fewer actors, operations and faults, less time\n"
     "  --log          the server's log, on stderr\n"
     "  --keep-going   goes on after a seed that failed\n";
@@ -31,33 +32,39 @@ struct args {
     uint64_t first, last;
     bool is_quiet, wants_hits, wants_hashes, shrinks, keeps_going;
     struct sim_options sim;
-    struct sim_op *dropped;
+    struct sim_op *kept;
 };
 
-static int compare_ops(const void *a, const void *b)
-{
-    const struct sim_op *x = a, *y = b;
-    return x->actor != y->actor ? (x->actor < y->actor ? -1 : 1)
-                                : (x->index > y->index) - (x->index < y->index);
-}
-
-static bool parse_dropped(struct args *a, const char *text)
+static bool parse_kept(struct args *a, const char *text)
 {
     size_t n = 0, cap = strlen(text) / 2 + 1;
-    a->dropped = calloc(cap, sizeof(*a->dropped));
+    a->kept = calloc(cap, sizeof(*a->kept));
     while (*text && n < cap) {
         char *end;
         unsigned long actor = strtoul(text, &end, 10);
-        if (*end != '.')
+        if (*end != '.' || actor >= SIM_ACTORS)
             return false;
-        a->dropped[n++] = (struct sim_op){(uint16_t)actor, (uint32_t)strtoul(end + 1, &end, 10)};
+        a->kept[n++] = (struct sim_op){(uint16_t)actor, (uint32_t)strtoul(end + 1, &end, 10)};
         if (*end != ',' && *end != 0)
             return false;
         text = *end ? end + 1 : end;
     }
-    qsort(a->dropped, n, sizeof(*a->dropped), compare_ops);
-    a->sim.dropped = a->dropped;
-    a->sim.dropped_count = n;
+    qsort(a->kept, n, sizeof(*a->kept), sim_compare_ops);
+    a->sim.kept = a->kept;
+    a->sim.kept_count = n;
+    return true;
+}
+
+static bool parse_without(struct args *a, const char *text)
+{
+    while (*text) {
+        char *end;
+        unsigned long actor = strtoul(text, &end, 10);
+        if (actor >= SIM_ACTORS || (*end != ',' && *end != 0))
+            return false;
+        a->sim.without[actor] = true;
+        text = *end ? end + 1 : end;
+    }
     return true;
 }
 
@@ -79,7 +86,8 @@ enum flag {
     OPT_HASHES,
     OPT_TIME,
     OPT_NO_FAULTS,
-    OPT_DROP,
+    OPT_KEEP,
+    OPT_WITHOUT,
     OPT_SHRINK,
     OPT_LOG,
     OPT_KEEP_GOING,
@@ -96,7 +104,8 @@ static bool parse(struct args *a, int argc, char **argv)
                                             {"hashes", no_argument, NULL, OPT_HASHES},
                                             {"time", required_argument, NULL, OPT_TIME},
                                             {"no-faults", no_argument, NULL, OPT_NO_FAULTS},
-                                            {"drop", required_argument, NULL, OPT_DROP},
+                                            {"keep", required_argument, NULL, OPT_KEEP},
+                                            {"without", required_argument, NULL, OPT_WITHOUT},
                                             {"shrink", no_argument, NULL, OPT_SHRINK},
                                             {"log", no_argument, NULL, OPT_LOG},
                                             {"keep-going", no_argument, NULL, OPT_KEEP_GOING},
@@ -129,8 +138,12 @@ static bool parse(struct args *a, int argc, char **argv)
         case OPT_NO_FAULTS:
             a->sim.drop_all_faults = true;
             break;
-        case OPT_DROP:
-            if (!parse_dropped(a, optarg))
+        case OPT_KEEP:
+            if (!parse_kept(a, optarg))
+                return false;
+            break;
+        case OPT_WITHOUT:
+            if (!parse_without(a, optarg))
                 return false;
             break;
         case OPT_SHRINK:
@@ -181,7 +194,7 @@ static void on_abort(int sig)
 /* What each seed must reach. */
 static bool is_too_tame(const struct args *a, const struct sim_report *r)
 {
-    if (a->sim.time_max || a->sim.drop_all_faults || a->sim.dropped_count)
+    if (a->sim.time_max || a->sim.drop_all_faults || a->sim.kept)
         return false;
     return r->commands < 1000 || (!r->is_quiet && (r->crashes < 3 || r->other_faults < 20));
 }
@@ -219,6 +232,6 @@ int main(int argc, char **argv)
         printf("something was never reached\n");
         failed++;
     }
-    free(a.dropped);
+    free(a.kept);
     return failed ? 1 : 0;
 }

@@ -55,7 +55,7 @@ void sim_fail(struct sim *s, const char *checker, const char *fmt, ...)
         fprintf(stderr, "%s\n", s->failure);
 }
 
-static int compare_ops(const void *a, const void *b)
+int sim_compare_ops(const void *a, const void *b)
 {
     const struct sim_op *x = a, *y = b;
     return x->actor != y->actor ? (x->actor < y->actor ? -1 : 1)
@@ -65,8 +65,8 @@ static int compare_ops(const void *a, const void *b)
 bool sim_takes(struct sim *s, uint16_t actor, uint32_t index)
 {
     struct sim_op op = {actor, index};
-    if (s->opts.dropped_count &&
-        bsearch(&op, s->opts.dropped, s->opts.dropped_count, sizeof(op), compare_ops))
+    if (s->opts.without[actor] || (s->opts.kept && !bsearch(&op, s->opts.kept, s->opts.kept_count,
+                                                            sizeof(op), sim_compare_ops)))
         return false;
     if (s->opts.on_op)
         s->opts.on_op(s->opts.on_op_arg, op);
@@ -196,9 +196,11 @@ static void begin(struct sim *s)
     }
     server_start(s->server);
     for (size_t i = 0; i < s->worker_count; i++)
-        worker_start(s->workers[i]);
+        if (!s->opts.without[SIM_OP_WORKER + i])
+            worker_start(s->workers[i]);
     for (size_t i = 0; i < s->client_count; i++)
-        client_start(s->clients[i]);
+        if (!s->opts.without[SIM_OP_CLIENT + i])
+            client_start(s->clients[i]);
     faults_start(s->faults);
 }
 
@@ -255,6 +257,7 @@ void sim_run(const struct sim_options *opts, struct sim_report *out)
     begin(s);
     while (!s->has_failed && !has_seen_enough(s))
         (void)sim_step(s, sim_now(s) + USEC_PER_SEC);
+    s->activity = sim_now(s);
     if (!s->has_failed)
         sim_finish(s);
     count_hits(s);
@@ -265,6 +268,7 @@ void sim_run(const struct sim_options *opts, struct sim_report *out)
         .crashes = s->crashes,
         .other_faults = s->other_faults,
         .time = sim_now(s),
+        .activity = s->activity,
         .is_quiet = s->is_quiet,
         .hash = s->hash,
     };

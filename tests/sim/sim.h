@@ -35,14 +35,15 @@ struct sim_op {
     uint16_t actor; /* SIM_OP_CLIENT + n, SIM_OP_WORKER + n, SIM_OP_FAULT + kind */
     uint32_t index;
 };
-enum { SIM_OP_CLIENT = 0, SIM_OP_WORKER = 32, SIM_OP_FAULT = 64 };
+enum { SIM_OP_CLIENT = 0, SIM_OP_WORKER = 32, SIM_OP_FAULT = 64, SIM_ACTORS = 96 };
 
 struct sim_options {
     uint64_t seed;
     bool is_traced;
-    usec_t time_max;              /* of activity; 0: the seed's */
-    const struct sim_op *dropped; /* sorted */
-    size_t dropped_count;
+    usec_t time_max;           /* of activity; 0: the seed's */
+    const struct sim_op *kept; /* sorted: only these decisions are taken; NULL: all */
+    size_t kept_count;
+    bool without[SIM_ACTORS]; /* these take no part */
     bool drop_all_faults;
     void (*on_op)(void *arg, struct sim_op op); /* each decision that is taken; may be NULL */
     void *on_op_arg;
@@ -56,6 +57,7 @@ struct sim {
     bool has_two_hubs;
     bool is_over; /* faults have stopped */
     struct sched sched;
+    usec_t activity;
     uint64_t events;    /* that ran at this very time: too many are a loop */
     usec_t wall_offset; /* wall clock - simulated time */
     usec_t wall_high;
@@ -102,7 +104,7 @@ enum sim_result { SIM_OK, SIM_FAILED };
 struct sim_report {
     enum sim_result result;
     uint64_t hash, commands, actions, crashes, other_faults;
-    usec_t time;
+    usec_t time, activity; /* of the run, and until the faults stopped */
     bool is_quiet;
     char checker[64];
     char text[4096];
@@ -123,4 +125,5 @@ void sim_fail(struct sim *s, const char *checker, const char *fmt, ...) PRINTF_L
 bool sim_step(struct sim *s, usec_t until);
 /* Whether an actor's next decision is to be taken (the shrinker leaves some out). */
 bool sim_takes(struct sim *s, uint16_t actor, uint32_t index);
+int sim_compare_ops(const void *a, const void *b);
 const char *sim_hub(struct sim *s, uint64_t actor); /* NULL: the header is not sent */

@@ -491,7 +491,8 @@ static void item_came(struct call *c, struct bytes msg, void *arg)
 
 static void connect_in(struct worker *w, usec_t pause)
 {
-    sched_set(&w->s->sched, &w->connect, sim_now(w->s) + pause);
+    if (!w->s->opts.without[SIM_OP_WORKER + w->number])
+        sched_set(&w->s->sched, &w->connect, sim_now(w->s) + pause);
 }
 
 static usec_t next_backoff(struct worker *w, bool was_ok)
