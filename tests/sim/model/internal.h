@@ -145,6 +145,9 @@ TaskFailureDetails *failure_make(struct arena *a, const char *type, bool non_ret
                                  const char *message);
 TaskFailureDetails *failure_in(const HistoryEvent *msg); /* NULL: it has none */
 const char *status_name(int status);
+/* Messages within messages, itself included; *bad_text: some text is no UTF-8. */
+unsigned message_depth(const void *msg, bool *bad_text);
+void failure_cut(TaskFailureDetails *f, unsigned levels);
 
 /* ---- the state ------------------------------------------------------------------------------------------ */
 
@@ -264,6 +267,12 @@ struct abandon {   /* the backoff of an item on the streams of those who gave it
     unsigned times;
 };
 
+/* Dispatches of an item that ended with a completion that was too large to keep (spec 5.3, 8.4). */
+struct breaks {
+    uint64_t item;
+    unsigned times;
+};
+
 struct stream {
     uint64_t id, connection;
     const char *hub;
@@ -306,6 +315,7 @@ struct verdict {
     bool extends;        /* a chunk: the lease of `settles` */
     uint64_t answers;    /* number of the dispatch that it answers */
     bool is_abandon;
+    uint64_t breaks; /* item that had a completion too large to keep */
 };
 
 struct call {
@@ -349,6 +359,7 @@ struct model {
     VEC(struct dispatch *) last_of; /* by serial of the instance: its latest turn */
     VEC(struct stream *) streams;
     VEC(struct abandon) abandons;
+    VEC(struct breaks) breaks;
     VEC(const char *) hubs;
     size_t settled_to;   /* all earlier dispatches are settled */
     size_t waiting_from; /* no earlier call is waiting */
@@ -489,6 +500,9 @@ void dispatch_return(struct model *m, struct dispatch *d, bool is_abandon);
 struct stream *stream_by_id(const struct model *m, uint64_t id);
 bool stream_takes_turn(const struct stream *s, const struct inst *i);
 bool stream_takes_task(const struct stream *s, const struct task *t);
+bool is_too_large(const struct model *m, const struct call *c);
+unsigned breaks_of(const struct model *m, uint64_t item);
+void breaks_add(struct model *m, uint64_t item);
 const struct stream *stream_for_turn(const struct model *m, const struct inst *i);
 const struct stream *stream_for_task(const struct model *m, const struct task *t);
 void stream_count(const struct model *m, const struct stream *s, uint32_t *turns, uint32_t *tasks);

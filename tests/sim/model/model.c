@@ -128,6 +128,7 @@ void model_free(struct model *m)
     VEC_FREE(&m->call_list);
     VEC_FREE(&m->streams);
     VEC_FREE(&m->abandons);
+    VEC_FREE(&m->breaks);
     VEC_FREE(&m->hubs);
     VEC_FREE(&m->exec_text);
     VEC_FREE(&m->reached);
@@ -318,6 +319,8 @@ static void after_commit(struct model *m, const struct unknown_batch *b)
         c->is_committed = true;
         c->is_waiting = c->verdict.waits;
         settle_call(m, c, &c->verdict);
+        if (c->verdict.breaks)
+            breaks_add(m, c->verdict.breaks);
     }
     settle_all(m);
     m->touched_n = 0;
@@ -387,6 +390,7 @@ void model_crash(struct model *m, const struct model_batch *b)
     for (size_t i = 0; i < m->state.insts.n; i++)
         m->state.insts.at[i]->chunks.n = 0;
     m->abandons.n = 0;
+    m->breaks.n = 0;
     m->since_n = 0;
     m->crashed_at = m->mono;
 }
@@ -510,6 +514,11 @@ static void check_wait(struct model *m, struct call *c, int status, const char *
     check_reply(m, c, &v, reply);
 }
 
+bool is_too_large(const struct model *m, const struct call *c)
+{
+    return c->raw.len > m->settings->request_bytes;
+}
+
 /* The store could not, or the server would not: nothing was changed, and a worker's item is given back (spec 8.5). */
 static void refused(struct model *m, struct call *c, int status)
 {
@@ -536,6 +545,8 @@ static void refused(struct model *m, struct call *c, int status)
     }
     if (d && d->token_less)
         d->answered = true;
+    if (d && !c->is_committed && is_too_large(m, c))
+        breaks_add(m, d->is_turn ? d->inst << 1 | 1 : d->task << 1);
 }
 
 static void check_verdict(struct model *m, struct call *c, const struct verdict *v, int status,

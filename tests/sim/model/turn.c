@@ -454,8 +454,10 @@ static TaskFailureDetails *failure_of(struct turn *t, bool *fuzzy)
 {
     struct bytes details = boxed(t->done->details);
     *fuzzy = false;
-    if (t->done->failuredetails)
+    if (t->done->failuredetails) {
+        failure_cut(t->done->failuredetails, (unsigned)t->r->m->settings->failure_levels);
         return t->done->failuredetails;
+    }
     *fuzzy = details.len == 0;
     TaskFailureDetails *f = failure_make(t->r->m->arena, "OrchestrationFailed", false, "");
     f->errormessage = data_of(details.len ? details : BYTES_LIT(""));
@@ -688,6 +690,58 @@ static const struct dispatch *by_ids(struct run *r, const struct call *c, const 
     return turn;
 }
 
+/* A completion whose content is refused settles its item as failed (spec 5.3). */
+static struct verdict fail_bad(struct run *r, struct inst *i, const struct dispatch *d,
+                               bool token_less)
+{
+    struct turn t = {.r = r, .i = i};
+    HIT(r, 5_3_BAD);
+    consume(&t, d, d->events.n + 1);
+    struct verdict v = fail_turn(&t, "InvalidCompletion");
+    v.answers = d->number;
+    if (!token_less) {
+        v.status = G_INVALID;
+        v.commits_error = true;
+    }
+    return v;
+}
+
+#define DEPTH_MAX 300
+
+/* Bad UTF-8, or nested too deep; at the very edge the database decides. */
+static bool is_bad(struct run *r, const void *msg)
+{
+    bool bad_text;
+    unsigned depth = message_depth(msg, &bad_text);
+    if (bad_text || depth > DEPTH_MAX + 2)
+        return true;
+    return depth > DEPTH_MAX - 2 && choose(r, 2);
+}
+
+/* One that was too large to keep ends its dispatch; after so many the item fails. True: it fails now. */
+static bool gives_up(struct run *r, uint64_t item, struct verdict *v)
+{
+    unsigned times = breaks_of(r->m, item) + 1, max = (unsigned)r->m->settings->oversize_breaks;
+    *v = (struct verdict){.status = G_EXHAUSTED, .breaks = item};
+    /* What broke in one batch, or before a batch that failed, is counted by the server alone. */
+    return times + 1 >= max && choose(r, 2) == (times >= max ? 0u : 1u);
+}
+
+static struct verdict turn_too_large(struct run *r, struct inst *i, const struct dispatch *d,
+                                     bool token_less)
+{
+    struct turn t = {.r = r, .i = i};
+    struct verdict v;
+    if (!gives_up(r, i->serial << 1 | 1, &v))
+        return v;
+    consume(&t, d, d->events.n + 1);
+    v = fail_turn(&t, "WorkItemTooLarge");
+    v.answers = d->number;
+    v.status = token_less ? G_OK : G_EXHAUSTED;
+    v.commits_error = !token_less;
+    return v;
+}
+
 static struct verdict ignored(struct run *r)
 {
     HIT(r, 8_2_REFUSED);
@@ -728,23 +782,20 @@ static struct verdict run_tokenless(struct run *r, struct call *c, const Orchest
     if (choose(r, 2) == (is_ours ? 1u : 0u))
         return ignored(r);
     HIT(r, 8_2_TOKENLESS);
+    if (is_too_large(r->m, c))
+        return turn_too_large(r, i, d, true);
+    if (is_bad(r, q))
+        return fail_bad(r, i, d, true);
     if (q->requireshistory)
         return (struct verdict){.gives_back = d->number};
     return q->ispartial ? store_chunk(r, i, d, q) : apply(r, i, d, q, true);
-}
-
-static struct verdict bad_turn(struct run *r, struct call *c)
-{
-    (void)r;
-    (void)c;
-    return (struct verdict){.status = -1};
 }
 
 struct verdict run_turn(struct run *r, struct call *c)
 {
     const OrchestratorResponse *q = c->request;
     if (!q)
-        return bad_turn(r, c);
+        return (struct verdict){.status = -1};
     struct bytes token = view(q->completiontoken);
     if (token.len == 0)
         return run_tokenless(r, c, q);
@@ -754,8 +805,12 @@ struct verdict run_turn(struct run *r, struct call *c)
         HIT(r, 8_2_STALE);
         return (struct verdict){.answers = d ? d->number : 0};
     }
+    if (is_too_large(r->m, c))
+        return turn_too_large(r, i, d, false);
     if (q->instanceid.len > 0 && !bytes_eq(view(q->instanceid), i->id))
         return give_back(d);
+    if (is_bad(r, q))
+        return fail_bad(r, i, d, false);
     if (q->requireshistory) {
         HIT(r, 4_3_HISTORY);
         return (struct verdict){.gives_back = d->number};
@@ -833,6 +888,10 @@ struct verdict run_task(struct run *r, struct call *c)
         return give_back(d);
     if (d && d->process != r->m->process)
         HIT(r, 6_1_OLD_TOKEN);
+    struct verdict large = {0};
+    bool is_large = is_too_large(r->m, c);
+    if (is_large && !gives_up(r, t->serial << 1, &large))
+        return large;
     struct task done = *t;
     VEC_REMOVE(&r->s->tasks, (size_t)(t - r->s->tasks.at));
     r->changed = true;
@@ -841,7 +900,25 @@ struct verdict run_task(struct run *r, struct call *c)
         return (struct verdict){.answers = d ? d->number : 0};
     }
     HistoryEvent *msg;
+    if (is_large || is_bad(r, q)) {
+        HIT(r, 5_3_BAD);
+        msg = event_msg(a, EV_TASK_BAD, -1, r->now);
+        msg->taskfailed->taskscheduledid = done.id;
+        msg->taskfailed->failuredetails =
+            failure_make(a, is_large ? "WorkItemTooLarge" : "InvalidCompletion", true, "");
+        struct event *bad = event_of(a, msg);
+        bad->exec = i->exec;
+        bad->fuzzy = true;
+        arrive(r, i, bad);
+        struct verdict v = {.changes = true, .answers = d ? d->number : 0};
+        if (d) {
+            v.status = is_large ? G_EXHAUSTED : G_INVALID;
+            v.commits_error = true;
+        }
+        return v;
+    }
     if (q->failuredetails) {
+        failure_cut(q->failuredetails, (unsigned)r->m->settings->failure_levels);
         msg = event_msg(a, EV_TASK_BAD, -1, r->now);
         msg->taskfailed->taskscheduledid = done.id;
         msg->taskfailed->failuredetails = q->failuredetails;

@@ -265,3 +265,91 @@ TaskFailureDetails *failure_make(struct arena *a, const char *type, bool non_ret
     f->isnonretriable = non_retriable;
     return f;
 }
+
+/* ---- what a completion may not have ------------------------------------------------------------------------------ */
+
+static unsigned depth_of(const ProtobufCMessage *msg, bool *bad_text);
+
+static unsigned depth_below(const void *at, bool *bad_text)
+{
+    const ProtobufCMessage *one;
+    memcpy(&one, at, sizeof(one));
+    return one ? depth_of(one, bad_text) : 0;
+}
+
+static unsigned field_depth(const ProtobufCMessage *msg, const ProtobufCFieldDescriptor *f,
+                            bool *bad_text)
+{
+    const uint8_t *base = (const uint8_t *)msg;
+    size_t n = 1;
+    const uint8_t *at = base + f->offset;
+    unsigned deepest = 0;
+    if (f->type != PROTOBUF_C_TYPE_MESSAGE && f->type != PROTOBUF_C_TYPE_BYTES)
+        return 0;
+    if (f->flags & PROTOBUF_C_FIELD_FLAG_ONEOF) {
+        uint32_t which;
+        memcpy(&which, base + f->quantifier_offset, sizeof(which));
+        if (which != f->id)
+            return 0;
+    }
+    if (f->label == PROTOBUF_C_LABEL_REPEATED) {
+        memcpy(&n, base + f->quantifier_offset, sizeof(n));
+        memcpy(&at, base + f->offset, sizeof(at));
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (f->type == PROTOBUF_C_TYPE_MESSAGE) {
+            unsigned depth = depth_below(at + i * sizeof(void *), bad_text);
+            deepest = MAX(deepest, depth);
+        } else {
+            ProtobufCBinaryData text;
+            memcpy(&text, at + i * sizeof(text), sizeof(text));
+            *bad_text = *bad_text || !utf8_is_valid(view(text));
+        }
+    }
+    return deepest;
+}
+
+static unsigned depth_of(const ProtobufCMessage *msg, bool *bad_text)
+{
+    unsigned deepest = 0;
+    for (unsigned i = 0; i < msg->descriptor->n_fields; i++) {
+        unsigned depth = field_depth(msg, &msg->descriptor->fields[i], bad_text);
+        deepest = MAX(deepest, depth);
+    }
+    return deepest + 1;
+}
+
+unsigned message_depth(const void *msg, bool *bad_text)
+{
+    *bad_text = false;
+    return depth_of(msg, bad_text);
+}
+
+static void value_cut(Google__Protobuf__Value *v, unsigned left)
+{
+    bool list = v->kind_case == GOOGLE__PROTOBUF__VALUE__KIND_LIST_VALUE;
+    if (!list && v->kind_case != GOOGLE__PROTOBUF__VALUE__KIND_STRUCT_VALUE)
+        return;
+    if (left < 3) { /* each nesting counts three */
+        v->kind_case = GOOGLE__PROTOBUF__VALUE__KIND_NULL_VALUE;
+        v->null_value = GOOGLE__PROTOBUF__NULL_VALUE__NULL_VALUE;
+        return;
+    }
+    for (size_t i = 0; list && i < v->list_value->n_values; i++)
+        value_cut(v->list_value->values[i], left - 3);
+    for (size_t i = 0; !list && i < v->struct_value->n_fields; i++)
+        if (v->struct_value->fields[i]->value)
+            value_cut(v->struct_value->fields[i]->value, left - 3);
+}
+
+/* Spec 6.8: what is stored is cut below so many levels. */
+void failure_cut(TaskFailureDetails *f, unsigned levels)
+{
+    for (unsigned level = 1; f; level++, f = f->innerfailure) {
+        for (size_t i = 0; i < f->n_properties; i++)
+            if (f->properties[i]->value)
+                value_cut(f->properties[i]->value, levels - level);
+        if (level == levels)
+            f->innerfailure = NULL;
+    }
+}

@@ -61,6 +61,24 @@ static uint64_t item_of(const struct dispatch *d)
     return d->is_turn ? d->inst << 1 | 1 : d->task << 1;
 }
 
+unsigned breaks_of(const struct model *m, uint64_t item)
+{
+    for (size_t n = 0; n < m->breaks.n; n++)
+        if (m->breaks.at[n].item == item)
+            return m->breaks.at[n].times;
+    return 0;
+}
+
+void breaks_add(struct model *m, uint64_t item)
+{
+    for (size_t n = 0; n < m->breaks.n; n++)
+        if (m->breaks.at[n].item == item) {
+            m->breaks.at[n].times++;
+            return;
+        }
+    VEC_PUSH(&m->breaks, ((struct breaks){.item = item, .times = 1}));
+}
+
 static void drop_chunks(struct model *m, const struct dispatch *d)
 {
     struct inst *i = d->is_turn ? state_by_serial(&m->state, d->inst) : NULL;
