@@ -572,16 +572,19 @@ static void later(struct rpc_call *call, void *service, struct arena *arena, str
             strrchr(path, '/') + 1);
 }
 
+/* Of those that name something and carry nothing, and are not counted or stay in memory. */
+#define SMALL KIB(64)
+
 /* clang-format off */
 #define PATH(name) "/TaskHubSidecarService/" name
 static const struct rpc_method METHODS[] = {
-    {.path = PATH("Hello"), .message = hello},
+    {.path = PATH("Hello"), .bytes_max = SMALL, .message = hello},
     {.path = PATH("StartInstance"), .weight = RPC_COUNTED, .message = start_instance},
-    {.path = PATH("GetInstance"), .message = get_instance},
+    {.path = PATH("GetInstance"), .bytes_max = SMALL, .message = get_instance},
     {.path = PATH("RewindInstance"), .message = later},
     {.path = PATH("RestartInstance"), .message = later},
-    {.path = PATH("WaitForInstanceStart"), .message = wait_for_start, .deadline = wait_deadline, .closed = wait_closed},
-    {.path = PATH("WaitForInstanceCompletion"), .message = wait_for_completion, .deadline = wait_deadline, .closed = wait_closed},
+    {.path = PATH("WaitForInstanceStart"), .bytes_max = SMALL, .message = wait_for_start, .deadline = wait_deadline, .closed = wait_closed},
+    {.path = PATH("WaitForInstanceCompletion"), .bytes_max = SMALL, .message = wait_for_completion, .deadline = wait_deadline, .closed = wait_closed},
     {.path = PATH("RaiseEvent"), .weight = RPC_COUNTED, .message = raise_event},
     {.path = PATH("TerminateInstance"), .weight = RPC_HELD_BACK, .message = terminate_instance},
     {.path = PATH("SuspendInstance"), .weight = RPC_HELD_BACK, .message = suspend_instance},
@@ -589,19 +592,19 @@ static const struct rpc_method METHODS[] = {
     {.path = PATH("QueryInstances"), .message = later},
     {.path = PATH("ListInstanceIds"), .message = later},
     {.path = PATH("PurgeInstances"), .weight = RPC_HELD_BACK, .message = purge_instances},
-    {.path = PATH("GetWorkItems"), .kind = RPC_SERVER_STREAM, .message = dt_get_work_items, .closed = dt_work_items_closed},
+    {.path = PATH("GetWorkItems"), .kind = RPC_SERVER_STREAM, .bytes_max = MIB(4), .message = dt_get_work_items, .closed = dt_work_items_closed},
     {.path = PATH("CompleteActivityTask"), .weight = RPC_HELD_BACK, .message = dt_complete_task, .oversize = dt_oversize_task, .closed = dt_oversize_closed},
     {.path = PATH("CompleteOrchestratorTask"), .weight = RPC_HELD_BACK, .message = dt_complete_turn, .oversize = dt_oversize_turn, .closed = dt_oversize_closed},
     {.path = PATH("CompleteEntityTask"), .message = later},
-    {.path = PATH("StreamInstanceHistory"), .kind = RPC_SERVER_STREAM, .message = dt_stream_history, .closed = dt_stream_history_closed},
+    {.path = PATH("StreamInstanceHistory"), .kind = RPC_SERVER_STREAM, .bytes_max = SMALL, .message = dt_stream_history, .closed = dt_stream_history_closed},
     {.path = PATH("CreateTaskHub"), .message = later},
     {.path = PATH("DeleteTaskHub"), .message = later},
     {.path = PATH("SignalEntity"), .message = later},
     {.path = PATH("GetEntity"), .message = later},
     {.path = PATH("QueryEntities"), .message = later},
     {.path = PATH("CleanEntityStorage"), .message = later},
-    {.path = PATH("AbandonTaskActivityWorkItem"), .weight = RPC_HELD_BACK, .message = dt_abandon},
-    {.path = PATH("AbandonTaskOrchestratorWorkItem"), .weight = RPC_HELD_BACK, .message = dt_abandon},
+    {.path = PATH("AbandonTaskActivityWorkItem"), .weight = RPC_HELD_BACK, .bytes_max = SMALL, .message = dt_abandon},
+    {.path = PATH("AbandonTaskOrchestratorWorkItem"), .weight = RPC_HELD_BACK, .bytes_max = SMALL, .message = dt_abandon},
     {.path = PATH("AbandonTaskEntityWorkItem"), .message = later},
     {.path = PATH("SkipGracefulOrchestrationTerminations"), .message = later},
 };

@@ -54,6 +54,41 @@ void budget_force(struct budget *b, struct budget_claim *c, uint64_t bytes)
     pthread_mutex_unlock(&b->lock);
 }
 
+/* Of what is in memory already: there is some room past the limit, but not without end. */
+static bool may_overshoot(const struct budget *b, uint64_t own, uint64_t bytes)
+{
+    return b->used == own || b->used + bytes <= 2 * b->limit;
+}
+
+bool budget_take(struct budget *b, struct budget_claim *c, uint64_t bytes)
+{
+    ASSERT(c->state == CLAIM_NONE);
+    pthread_mutex_lock(&b->lock);
+    bool ok = may_overshoot(b, 0, bytes);
+    if (ok) {
+        c->budget = b;
+        c->bytes = bytes;
+        grant(b, c);
+    }
+    pthread_mutex_unlock(&b->lock);
+    return ok;
+}
+
+bool budget_grow(struct budget_claim *c, uint64_t more)
+{
+    if (c->state != CLAIM_GRANTED) /* only its owner leaves that state */
+        return true;
+    struct budget *b = c->budget;
+    pthread_mutex_lock(&b->lock);
+    bool ok = may_overshoot(b, c->bytes, more);
+    if (ok) {
+        c->bytes += more;
+        b->used += more;
+    }
+    pthread_mutex_unlock(&b->lock);
+    return ok;
+}
+
 enum claim_state budget_state(const struct budget_claim *c)
 {
     return c->state;

@@ -35,8 +35,13 @@ void budget_deinit(struct budget *b);
 /* Claims room; CLAIM_GRANTED at once, or CLAIM_WAITING: then `wake` runs when it is granted. A claim
  * beyond the whole limit is granted when nothing else is. */
 enum claim_state budget_claim(struct budget *b, struct budget_claim *c, uint64_t bytes);
-/* Takes room without asking (bytes that are in memory already). */
+/* Takes room without asking (bytes that are in memory already, and soon answered). */
 void budget_force(struct budget *b, struct budget_claim *c, uint64_t bytes);
+/* The same for bytes that may stay. False: that would be more than twice the limit, and others have room too; nothing was
+ * taken. */
+bool budget_take(struct budget *b, struct budget_claim *c, uint64_t bytes);
+/* Takes `more` for a claim that was granted (others: true, and nothing is done). False: as for budget_take(). */
+bool budget_grow(struct budget_claim *c, uint64_t more);
 enum claim_state budget_state(const struct budget_claim *c);
 /* Gives the room back, or leaves the queue. Harmless for CLAIM_NONE. */
 void budget_release(struct budget_claim *c);

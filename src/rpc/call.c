@@ -182,6 +182,11 @@ void rpc_call_set_context(struct rpc_call *call, void *context)
     call->context = context;
 }
 
+bool rpc_call_has_no_room(const struct rpc_call *call)
+{
+    return call->rx.has_no_room;
+}
+
 size_t rpc_call_unsent(const struct rpc_call *call)
 {
     return call->out.bytes;

@@ -179,10 +179,13 @@ struct health *health_new(void)
     ASSERT(h);
     pthread_mutex_init(&h->lock, NULL);
     list_init(&h->watchers);
-    h->methods[0] = (struct rpc_method){
-        .path = "/grpc.health.v1.Health/Check", .kind = RPC_UNARY, .message = check, .service = h};
+    h->methods[0] = (struct rpc_method){.path = "/grpc.health.v1.Health/Check",
+                                        .bytes_max = KIB(64),
+                                        .message = check,
+                                        .service = h};
     h->methods[1] = (struct rpc_method){.path = "/grpc.health.v1.Health/Watch",
                                         .kind = RPC_SERVER_STREAM,
+                                        .bytes_max = KIB(64),
                                         .message = watch,
                                         .closed = unwatch,
                                         .service = h};

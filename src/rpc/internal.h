@@ -67,6 +67,7 @@ struct receiver {
     bool paused;       /* by the user */
     bool has_message;  /* unary: it is in `arena`, waiting for END_STREAM */
     bool was_oversize; /* its pieces went to the method */
+    bool has_no_room;  /* for want of memory, not because it is too large */
     size_t len, got;   /* of the message that is coming */
     size_t pieces;     /* decompressed bytes given to `oversize` */
     struct arena *arena;

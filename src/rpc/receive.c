@@ -12,8 +12,11 @@
 
 static size_t message_limit(const struct rpc_call *call)
 {
-    if (call->is_server)
-        return call->conn->server->opts.settings->request_bytes;
+    if (call->is_server) {
+        size_t max = call->conn->server->opts.settings->request_bytes,
+               own = call->method->bytes_max;
+        return own > 0 ? MIN(own, max) : max;
+    }
     return call->conn->client.message_bytes_max ? call->conn->client.message_bytes_max : SIZE_MAX;
 }
 
@@ -124,18 +127,20 @@ static bool collect(void *arg, struct bytes piece)
 
 static bool give_piece(struct rpc_call *call, struct bytes piece, bool last)
 {
-    if (call->finished || call->closed_told)
+    struct receiver *rx = &call->rx;
+
+    if (call->finished || call->closed_told || rx->mode == RX_DISCARD)
         return false;
-    call->rx.pieces += piece.len;
-    if (call->rx.pieces / RPC_OVERSIZE_FACTOR > message_limit(call)) {
-        server_abort(call, GRPC_RESOURCE_EXHAUSTED,
-                     "request is more than %d times the limit of %zu bytes", RPC_OVERSIZE_FACTOR,
-                     message_limit(call));
-        return false;
+    rx->pieces += piece.len;
+    if (rx->pieces / RPC_OVERSIZE_FACTOR >
+        message_limit(call)) { /* the method answers without it */
+        rx->mode = RX_DISCARD;
+        piece.len = 0;
+        last = true;
     }
     call->seen = true;
     call->method->oversize(call, call->method->service, piece, last);
-    return !call->finished;
+    return !call->finished && rx->mode != RX_DISCARD;
 }
 
 static bool inflate_piece(void *arg, struct bytes piece)
@@ -185,6 +190,46 @@ static bool decompress(struct rpc_call *call)
     return ok;
 }
 
+/* Counts what the prefix did not announce. False: there is no memory for it. */
+static bool grow_room(struct rpc_call *call)
+{
+    struct receiver *rx = &call->rx;
+    size_t more = rx->message.len > rx->len ? rx->message.len - rx->len : 0;
+
+    return budget_grow(&call->unanswered, more) && budget_grow(&rx->claim, more);
+}
+
+static bool keep_message(struct rpc_call *call, bool stream_ends)
+{
+    struct receiver *rx = &call->rx;
+
+    if (!grow_room(call))
+        return false;
+    if (stream_ends || rx->claim.state != CLAIM_NONE)
+        return true;
+    if (!budget_take(&call->conn->server->budget, &rx->claim, rx->message.len))
+        return false;
+    call_set_timer(call); /* it waits here for END_STREAM */
+    return true;
+}
+
+/* There is no memory for the message: the method sees it, if it can take it so, and nothing is kept. */
+static void give_up_message(struct rpc_call *call)
+{
+    struct receiver *rx = &call->rx;
+
+    if (!can_oversize(call)) {
+        fail(call, GRPC_RESOURCE_EXHAUSTED, "too many requests wait for memory");
+        return;
+    }
+    rx->was_oversize = rx->has_no_room = true;
+    give_piece(call, rx->message, false);
+    release_room(call);
+    budget_release(&call->unanswered);
+    arena_free(rx->arena);
+    rx->arena = NULL;
+}
+
 /* The message in rx->buf is whole. */
 static void message_complete(struct rpc_call *call, bool stream_ends)
 {
@@ -207,11 +252,9 @@ static void message_complete(struct rpc_call *call, bool stream_ends)
         deliver(call, arena, rx->message);
         return;
     }
-    rx->has_message = true;
-    if (!stream_ends && rx->claim.state == CLAIM_NONE) { /* it waits here for END_STREAM */
-        budget_force(&call->conn->server->budget, &rx->claim, rx->len);
-        call_set_timer(call);
-    }
+    rx->has_message = keep_message(call, stream_ends);
+    if (!rx->has_message)
+        give_up_message(call);
 }
 
 /* ---- assembling ------------------------------------------------------------------------------ */
@@ -409,15 +452,37 @@ static void renew_window(struct rpc_call *call)
     conn_want_send(call->conn);
 }
 
+/* A message waits for room, and there is no memory for what has come of it: it goes to the method in pieces. */
+static void skim(struct rpc_call *call, struct bytes in)
+{
+    struct receiver *rx = &call->rx;
+    struct strbuf held = rx->held;
+
+    rx->held = (struct strbuf){0};
+    if (held.len > 0)
+        budget_unhold(&call->conn->server->budget, held.len);
+    leave_waiting(call);
+    release_room(call);
+    budget_release(&call->unanswered);
+    rx->has_no_room = true;
+    begin_oversize(call);
+    if (held.len > 0)
+        process(call, strbuf_bytes(&held), false);
+    process(call, in, false);
+    strbuf_deinit(&held);
+    renew_window(call);
+}
+
 static void hold(struct rpc_call *call, struct bytes in)
 {
     if (in.len == 0)
         return;
-    if (call->is_server && !budget_hold(&call->conn->server->budget, in.len)) {
+    if (!call->is_server || budget_hold(&call->conn->server->budget, in.len))
+        strbuf_append_bytes(&call->rx.held, in);
+    else if (call->rx.mode == RX_ROOM && can_oversize(call))
+        skim(call, in);
+    else
         fail(call, GRPC_RESOURCE_EXHAUSTED, "too many requests wait for memory");
-        return;
-    }
-    strbuf_append_bytes(&call->rx.held, in);
 }
 
 void call_receive(struct rpc_call *call, struct bytes in, bool stream_ends)

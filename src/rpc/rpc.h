@@ -72,6 +72,7 @@ struct rpc_method {
     const char *path; /* "/TaskHubSidecarService/Hello" */
     enum rpc_kind kind;
     enum rpc_weight weight;
+    size_t bytes_max; /* largest request, if less than request.bytes; 0: that */
     /* The deadline is the handler's own: at it `deadline` is called instead of ending the call with DEADLINE_EXCEEDED (it
      * must finish the call at once or soon; the layer ends it 1 s later). NULL: the layer ends the call. */
     void (*deadline)(struct rpc_call *call, void *service);
@@ -89,7 +90,8 @@ struct rpc_method {
     void (*closed)(struct rpc_call *call, void *service);
     /* A message that exceeds request.bytes, when the method wants to look at it all the same: called with successive pieces of the
      * (decompressed) message instead of `message`, ending with last = true. NULL: RESOURCE_EXHAUSTED at once. (Completions, spec 5.3.)
-     * Up to 4 x request.bytes are read so; then the stream is reset. */
+     * Up to 4 x request.bytes are read so; then comes an empty last piece, and the rest of the stream is not read. Also one for which
+     * there is no memory: rpc_call_has_no_room(). */
     void (*oversize)(struct rpc_call *call, void *service, struct bytes piece, bool last);
     void *service; /* given back to the callbacks */
 };
@@ -168,6 +170,7 @@ struct bytes rpc_call_header(const struct rpc_call *call, const char *name);
 usec_t rpc_call_deadline(const struct rpc_call *call); /* monotonic; USEC_NEVER when none */
 void *rpc_call_context(const struct rpc_call *call);   /* free for the handler; NULL at first */
 void rpc_call_set_context(struct rpc_call *call, void *context);
+bool rpc_call_has_no_room(const struct rpc_call *call); /* for rpc_method.oversize */
 /* Metadata to send with the headers (before the first message) or with the trailers. Copied; `-bin` values are encoded. */
 void rpc_call_add_header(struct rpc_call *call, const char *name, struct bytes value);
 void rpc_call_add_trailer(struct rpc_call *call, const char *name, struct bytes value);

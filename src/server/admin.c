@@ -111,7 +111,7 @@ static void one_worker(void *arg, const struct work_stream_options *o, usec_t co
 {
     struct workers *w = arg;
     struct arena *a = w->r->cmd.arena;
-    if (w->r->hub.len > 0 && !bytes_eq(o->hub, w->r->hub))
+    if (w->r->hub.len > 0 && !bytes_eq_nocase(o->hub, w->r->hub))
         return;
     WorkerInfo *i = arena_new(a, WorkerInfo);
     perdure__v1__worker_info__init(i);
@@ -301,9 +301,11 @@ void admin_front(struct admin *a, const struct grpc_front *front)
 
 void admin_register(struct admin *a, struct rpc_server *server)
 {
-    a->methods[0] =
-        (struct rpc_method){.path = "/perdure.v1.Admin/Workers", .message = workers, .service = a};
-    a->methods[1] =
-        (struct rpc_method){.path = "/perdure.v1.Admin/Status", .message = status, .service = a};
+    a->methods[0] = (struct rpc_method){.path = "/perdure.v1.Admin/Workers",
+                                        .bytes_max = KIB(64),
+                                        .message = workers,
+                                        .service = a};
+    a->methods[1] = (struct rpc_method){
+        .path = "/perdure.v1.Admin/Status", .bytes_max = KIB(64), .message = status, .service = a};
     rpc_server_add(server, a->methods, ARRAY_LEN(a->methods));
 }

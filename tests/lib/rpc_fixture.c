@@ -76,6 +76,7 @@ static void oversize(struct rpc_call *call, void *service, struct bytes piece, b
     if (!last)
         return;
     f->oversize_last = true;
+    f->oversize_no_room = rpc_call_has_no_room(call);
     rpc_call_finish(call, GRPC_FAILED_PRECONDITION, BYTES_LIT("looked at"));
 }
 
@@ -106,7 +107,7 @@ static void bidi_half_close(struct rpc_call *call UNUSED, void *service)
     f->half_closes++;
 }
 
-#define METHODS 8
+#define METHODS 9
 
 static void add_methods(struct rpc_fixture *f, struct rpc_method *m)
 {
@@ -118,7 +119,7 @@ static void add_methods(struct rpc_fixture *f, struct rpc_method *m)
                                .closed = count_closed};
     m[2] = (struct rpc_method){.path = "/test.T/Fail", .kind = RPC_UNARY, .message = fail_as_told};
     m[3] = (struct rpc_method){
-        .path = "/test.T/Big", .kind = RPC_UNARY, .message = echo, .oversize = oversize};
+        .path = "/test.T/Big", .weight = RPC_HELD_BACK, .message = echo, .oversize = oversize};
     m[4] = (struct rpc_method){.path = "/test.T/Stream",
                                .kind = RPC_SERVER_STREAM,
                                .message = hold,
@@ -135,6 +136,7 @@ static void add_methods(struct rpc_fixture *f, struct rpc_method *m)
                                .weight = RPC_HELD_BACK,
                                .message = hold,
                                .closed = count_closed};
+    m[8] = (struct rpc_method){.path = "/test.T/Small", .bytes_max = 100, .message = echo};
     for (size_t i = 0; i < METHODS; i++)
         m[i].service = f;
     rpc_server_add(f->server, m, METHODS);

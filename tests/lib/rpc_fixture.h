@@ -34,7 +34,7 @@ struct rpc_fixture {
     int messages, closes, half_closes, starts, deadlines, finishes;
     int last_status;
     size_t oversize_bytes;
-    bool oversize_last;
+    bool oversize_last, oversize_no_room;
     struct rpc_call *
         held; /* a reference to the last call of /test.T/Hold, /Stream, /Bidi, /Counted, /HeldBack */
     struct strbuf collected;

@@ -204,6 +204,9 @@ def test_request_over_the_limit(t):
     assert h.call("Hello", b"").status[0] == "OK"
     c = t.client()
     assert c.get("v") is None and c.get("u") is not None
+    # What only names something, and what stays in memory as long as its stream, has a limit of its own.
+    code, text = c.error("GetInstance", pb.GetInstanceRequest(instanceId="x" * 70_000))
+    assert code == "RESOURCE_EXHAUSTED" and "65536" in text, (code, text)
 
 
 # reports: BL-088, BL-092

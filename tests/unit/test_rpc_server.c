@@ -5,6 +5,7 @@
 
 #include <cmocka.h>
 
+#include "rpc/internal.h"
 #include "rpc_fixture.h"
 
 static void unary(struct rpc_fixture *f, struct seen_call *sc, const char *path, struct bytes body)
@@ -354,9 +355,11 @@ static void check_oversize(bool gzip, size_t len, int status, size_t bytes)
     rpc_fixture_call(&f, &sc, "/test.T/Big", NULL, 0, 0, gzip, bytes_of(big, len));
     rpc_fixture_pump(&f);
     assert_int_equal(sc.status, status);
-    assert_int_equal(f.oversize_last, status == GRPC_FAILED_PRECONDITION);
+    assert_true(f.oversize_last);
+    assert_false(f.oversize_no_room);
     if (bytes)
         assert_int_equal(f.oversize_bytes, bytes);
+    assert_true(f.oversize_bytes <= 4 * 2000 + 3);
     assert_int_equal(f.messages, 0);
     seen_call_deinit(&sc);
     rpc_fixture_deinit(&f);
@@ -367,8 +370,122 @@ static void test_oversize_goes_in_pieces(void **state UNUSED)
     check_oversize(false, 2001, GRPC_FAILED_PRECONDITION, 2001);
     check_oversize(false, 8000, GRPC_FAILED_PRECONDITION, 8000);
     check_oversize(true, 8000, GRPC_FAILED_PRECONDITION, 8000);
-    check_oversize(false, 20000, GRPC_RESOURCE_EXHAUSTED, 0);
-    check_oversize(true, 20000, GRPC_RESOURCE_EXHAUSTED, 0);
+    /* Up to four times as much is looked at; the method answers without the rest. */
+    check_oversize(false, 20000, GRPC_FAILED_PRECONDITION, 0);
+    check_oversize(true, 20000, GRPC_FAILED_PRECONDITION, 0);
+}
+
+static void test_a_method_may_have_a_limit_of_its_own(void **state UNUSED)
+{
+    struct rpc_fixture f;
+    struct seen_call sc;
+    static uint8_t big[5000];
+
+    rpc_fixture_init(&f);
+    rpc_fixture_start(&f);
+    unary(&f, &sc, "/test.T/Small", bytes_of(big, 100));
+    assert_int_equal(sc.status, GRPC_OK);
+    seen_call_deinit(&sc);
+    unary(&f, &sc, "/test.T/Small", bytes_of(big, 101));
+    assert_int_equal(sc.status, GRPC_RESOURCE_EXHAUSTED);
+    assert_string_equal(sc.message, "request 101 bytes > limit 100");
+    seen_call_deinit(&sc);
+    rpc_fixture_call(&f, &sc, "/test.T/Small", NULL, 0, 0, true, bytes_of(big, sizeof(big)));
+    rpc_fixture_pump(&f);
+    assert_int_equal(sc.status, GRPC_RESOURCE_EXHAUSTED);
+    assert_string_equal(sc.message, "decompressed message > limit 100 bytes");
+    seen_call_deinit(&sc);
+    rpc_fixture_deinit(&f);
+}
+
+/* What waits for room has its first window in memory. Without memory for that, a completion's method sees it pass (it has to
+ * know whose it was), others are refused. */
+static void test_no_memory_to_wait_in(void **state UNUSED)
+{
+    struct rpc_fixture f;
+    struct seen_call sc;
+    struct budget_claim others = {0};
+    static uint8_t big[600000];
+
+    rpc_fixture_init(&f);
+    f.settings.request_buffered_bytes = 2000;
+    rpc_fixture_start(&f);
+    assert_int_equal(budget_claim(&f.server->budget, &others, 2000), CLAIM_GRANTED);
+    unary(&f, &sc, "/test.T/Big", bytes_of(big, sizeof(big)));
+    assert_int_equal(sc.status, GRPC_FAILED_PRECONDITION);
+    assert_true(f.oversize_last && f.oversize_no_room);
+    assert_int_equal(f.oversize_bytes, sizeof(big));
+    assert_int_equal(f.messages, 0);
+    seen_call_deinit(&sc);
+    unary(&f, &sc, "/test.T/Echo", bytes_of(big, sizeof(big)));
+    assert_int_equal(sc.status, GRPC_RESOURCE_EXHAUSTED);
+    assert_string_equal(sc.message, "too many requests wait for memory");
+    seen_call_deinit(&sc);
+    assert_int_equal(f.server->budget.used, 2000);
+    assert_int_equal(f.server->budget.held, 0);
+    assert_int_equal(f.server->unanswered.used, 0);
+    budget_release(&others);
+    rpc_fixture_deinit(&f);
+}
+
+/* A small message that decompresses to a large one takes room for what it is. */
+static void test_decompressed_messages_take_their_room(void **state UNUSED)
+{
+    struct rpc_fixture f;
+    struct seen_call sc;
+    struct budget_claim others = {0};
+    static uint8_t big[20000];
+
+    rpc_fixture_init(&f);
+    f.settings.overload_queued_bytes = 4000;
+    rpc_fixture_start(&f);
+    rpc_fixture_call(&f, &sc, "/test.T/HeldBack", NULL, 0, 0, true, bytes_of(big, sizeof(big)));
+    rpc_fixture_pump(&f);
+    assert_true(f.server->unanswered.used > sizeof(big)); /* alone: it may */
+    rpc_call_finish(f.held, GRPC_OK, BYTES_NONE);
+    rpc_fixture_pump(&f);
+    seen_call_deinit(&sc);
+    assert_int_equal(f.server->unanswered.used, 0);
+
+    assert_int_equal(budget_claim(&f.server->unanswered, &others, 2000), CLAIM_GRANTED);
+    rpc_fixture_call(&f, &sc, "/test.T/Big", NULL, 0, 0, true, bytes_of(big, sizeof(big)));
+    rpc_fixture_pump(&f);
+    assert_int_equal(sc.status, GRPC_FAILED_PRECONDITION);
+    assert_true(f.oversize_last && f.oversize_no_room);
+    assert_int_equal(f.oversize_bytes, sizeof(big));
+    seen_call_deinit(&sc);
+    rpc_fixture_call(&f, &sc, "/test.T/HeldBack", NULL, 0, 0, true, bytes_of(big, sizeof(big)));
+    rpc_fixture_pump(&f);
+    assert_int_equal(sc.status, GRPC_RESOURCE_EXHAUSTED);
+    seen_call_deinit(&sc);
+    assert_int_equal(f.server->unanswered.used, 2000);
+    budget_release(&others);
+    rpc_fixture_deinit(&f);
+}
+
+/* Whole messages whose calls do not end are in memory too. */
+static void test_messages_without_an_end_are_bounded(void **state UNUSED)
+{
+    struct rpc_fixture f;
+    struct seen_call sc[6];
+    static uint8_t big[1000];
+    int refused = 0;
+
+    rpc_fixture_init(&f);
+    f.settings.request_buffered_bytes = 2000;
+    rpc_fixture_start(&f);
+    for (size_t i = 0; i < ARRAY_LEN(sc); i++) {
+        rpc_fixture_call(&f, &sc[i], "/test.T/Echo", NULL, 0, 0, false, BYTES_NONE);
+        rpc_fixture_send(sc[i].call, bytes_of(big, sizeof(big)));
+        rpc_fixture_pump(&f);
+    }
+    assert_true(f.server->budget.used <= 4000);
+    for (size_t i = 0; i < ARRAY_LEN(sc); i++) {
+        refused += sc[i].status == GRPC_RESOURCE_EXHAUSTED;
+        seen_call_deinit(&sc[i]);
+    }
+    assert_int_equal(refused, 2);
+    rpc_fixture_deinit(&f);
 }
 
 static void test_too_much_metadata(void **state UNUSED)
@@ -416,6 +533,10 @@ int main(void)
         cmocka_unit_test(test_early_finish_while_the_client_still_sends),
         cmocka_unit_test(test_request_over_the_limit),
         cmocka_unit_test(test_oversize_goes_in_pieces),
+        cmocka_unit_test(test_a_method_may_have_a_limit_of_its_own),
+        cmocka_unit_test(test_no_memory_to_wait_in),
+        cmocka_unit_test(test_decompressed_messages_take_their_room),
+        cmocka_unit_test(test_messages_without_an_end_are_bounded),
         cmocka_unit_test(test_too_much_metadata),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -199,13 +199,25 @@ static void test_budget_leaving_the_queue_lets_others_pass(void **state UNUSED)
 static void test_budget_counts_what_is_here_already(void **state UNUSED)
 {
     struct budget b;
-    struct budget_claim here = {0}, next = {0};
+    struct budget_claim here = {0}, next = {0}, more = {0};
 
     budget_init(&b, 100);
     budget_force(&b, &here, 150);
     assert_int_equal(budget_claim(&b, &next, 10), CLAIM_WAITING);
     budget_release(&here);
     assert_int_equal(budget_state(&next), CLAIM_GRANTED);
+    /* Twice the limit at the most, but for one that is alone. */
+    assert_true(budget_take(&b, &here, 150));
+    assert_false(budget_grow(&here, 41));
+    assert_true(budget_grow(&here, 40));
+    assert_false(budget_take(&b, &more, 1));
+    assert_int_equal(budget_state(&more), CLAIM_NONE);
+    assert_true(budget_grow(&more, 1000)); /* no claim: nothing */
+    budget_release(&next);
+    assert_true(budget_grow(&here, 1000));
+    assert_int_equal(b.used, 1190);
+    budget_release(&here);
+    assert_int_equal(b.used, 0);
     budget_release(&next);
     budget_deinit(&b);
 }
