@@ -178,6 +178,8 @@ enum err activity_bad(struct step *s, struct command *cmd, struct error *err)
         find_scheduling(s, cmd, bad->token, cmd->id, bad->has_task, bad->task_id, &sc, err);
     if (rc || !sc.o)
         return rc;
+    if (bad->has_no_room) /* given back */
+        return error_set(err, ERR_LIMIT, "%s", bad->reason);
     enum err status = bad->is_too_large ? ERR_LIMIT : ERR_INVALID;
     if (bad->is_too_large && !step_breaks(s, cmd, WORK_TASK, sc.key, s->settings->oversize_breaks))
         return error_set(err, status, "%s", bad->reason);

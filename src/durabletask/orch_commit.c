@@ -502,5 +502,9 @@ enum err orch_bad_turn(struct step *s, struct command *cmd, struct error *err)
     const struct dt_bad *bad = cmd->request;
     struct answered a;
     enum err rc = find_answered(s, cmd, bad->token, cmd->id, &a, err);
-    return rc || !a.o ? rc : refuse_answer(s, cmd, &a, bad->is_too_large, bad->reason, err);
+    if (rc || !a.o)
+        return rc;
+    if (bad->has_no_room) /* given back */
+        return error_set(err, ERR_LIMIT, "%s", bad->reason);
+    return refuse_answer(s, cmd, &a, bad->is_too_large, bad->reason, err);
 }

@@ -49,6 +49,7 @@ struct dt_bad {
     bool has_task;
     int32_t task_id;
     bool is_too_large;
+    bool has_no_room;   /* nothing is wrong with it: there was no memory for it */
     const char *reason; /* what is wrong with it */
 };
 

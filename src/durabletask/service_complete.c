@@ -45,6 +45,57 @@ static void completion_finished(struct dt_request *r)
     dt_request_free(r);
 }
 
+/* ---- whose it was cannot be told ---- */
+
+struct giving_back {
+    struct engine *e;
+    const struct dt_bad *of;
+};
+
+static void internal_done(struct command *cmd)
+{
+    command_deinit(cmd);
+    free(cmd);
+}
+
+/* A bad completion of that item, from nobody. */
+static void give_back(void *arg, uint8_t kind, struct bytes hub, struct bytes token)
+{
+    const struct giving_back *g = arg;
+    struct command *cmd = calloc(1, sizeof(*cmd));
+    ASSERT(cmd);
+    cmd->arena = arena_create();
+    struct dt_bad *bad = arena_new(cmd->arena, struct dt_bad);
+    bad->token = arena_dup(cmd->arena, token);
+    bad->is_too_large = true;
+    bad->has_no_room = g->of->has_no_room;
+    bad->reason = arena_cstr(cmd->arena, bytes_str(g->of->reason));
+    cmd->kind = &ORCHESTRATION;
+    cmd->type = kind == WORK_TURN ? DT_BAD_TURN : DT_BAD_TASK;
+    cmd->hub = arena_dup(cmd->arena, hub);
+    cmd->id = BYTES_LIT("");
+    cmd->request = bad;
+    cmd->deadline = USEC_NEVER;
+    cmd->done = internal_done;
+    engine_submit(g->e, cmd);
+}
+
+/* The token lay behind what was read: it may be any item of the connection (spec 5.3). */
+static void control_give_back(struct engine *e, struct command *cmd)
+{
+    const struct dt_bad *bad = cmd->request;
+    struct giving_back g = {.e = e, .of = bad};
+    work_items_of_connection(e, cmd->connection, give_back, &g);
+    cmd->status = error_set(command_error(cmd), ERR_LIMIT, "%s", bad->reason);
+    cmd->done(cmd);
+}
+
+static bool is_token_less(const struct dt_request *r)
+{
+    const struct dt_connection *c = dt_connection_peek(r->svc, r->cmd.connection);
+    return dt_is_token_less(r->call) && !(c && c->saw_token);
+}
+
 static void submit_bad(struct dt_request *r, const struct wire_pick *pick, bool is_too_large,
                        const char *reason)
 {
@@ -54,6 +105,7 @@ static void submit_bad(struct dt_request *r, const struct wire_pick *pick, bool 
     bad->has_task = pick->has_task;
     bad->task_id = pick->task;
     bad->is_too_large = is_too_large;
+    bad->has_no_room = rpc_call_has_no_room(r->call);
     bad->reason = arena_cstr(arena, bytes_str(reason));
     r->cmd.id = arena_dup(arena, wire_pick_instance(pick));
     if (bytes_is_none(r->cmd.id))
@@ -61,6 +113,8 @@ static void submit_bad(struct dt_request *r, const struct wire_pick *pick, bool 
     r->cmd.request = bad;
     r->finish = completion_finished;
     note_token(r->svc, r->call, bad->token.len > 0);
+    if (is_too_large && bad->token.len == 0 && (r->cmd.id.len == 0 || !is_token_less(r)))
+        r->cmd.control = control_give_back;
     dt_request_submit(r);
 }
 
@@ -151,8 +205,13 @@ static void oversize(struct rpc_call *call, struct dt_service *svc, struct bytes
     struct dt_request *r = dt_request_new(svc, call, arena_create(), 0, c->bad);
     if (r) {
         char reason[128];
-        snprintf(reason, sizeof(reason), "the completion is larger than request.bytes (%llu bytes)",
-                 (unsigned long long)svc->settings->request_bytes);
+        if (rpc_call_has_no_room(call))
+            snprintf(reason, sizeof(reason),
+                     "too many requests wait for memory; the work comes again");
+        else
+            snprintf(reason, sizeof(reason),
+                     "the completion is larger than request.bytes (%llu bytes)",
+                     (unsigned long long)svc->settings->request_bytes);
         submit_bad(r, pick, true, reason);
     }
     free(pick);

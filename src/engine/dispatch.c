@@ -442,6 +442,52 @@ struct item_ref work_answered(struct engine *e, const struct command *cmd, uint8
     return (struct item_ref){kind, found->key, found->nonce};
 }
 
+/* What the item's token said. ERR_NOT_FOUND: its row is gone. */
+static enum err token_again(struct engine *e, const struct work *w, struct token *t,
+                            struct error *err)
+{
+    CLEANUP(strbuf_deinit) struct strbuf buf = {0};
+    struct store_task row;
+    memset(t, 0, sizeof(*t));
+    t->kind = w->kind;
+    t->hub = w->group->hub->id;
+    t->object = w->object;
+    t->nonce = w->nonce;
+    if (w->kind == WORK_TURN) {
+        t->execution = w->turn.execution;
+        t->key = w->turn.row;
+        return OK;
+    }
+    enum err rc = store_task_get(e->reader, w->group->number, w->key, &row, &buf, err);
+    if (rc)
+        return rc;
+    t->execution = row.execution;
+    t->key = row.key;
+    t->group = row.group;
+    t->ref = (int32_t)row.ref;
+    return OK;
+}
+
+void work_items_of_connection(struct engine *e, uint64_t connection, work_item_fn *fn, void *arg)
+{
+    LIST_FOR_EACH (&e->stream_list, s) {
+        struct work_stream *st = LIST_ENTRY(s, struct work_stream, all);
+        if (st->opts.connection != connection)
+            continue;
+        LIST_FOR_EACH (&st->flight, n) {
+            struct work *w = LIST_ENTRY(n, struct work, link);
+            struct error ignored; /* what cannot be read now comes again when the stream ends */
+            struct token t;
+            char text[TOKEN_TEXT_MAX];
+            if (w->tokenless_key)
+                tokenless_lost(e, w->tokenless_key, connection);
+            if (!token_again(e, w, &t, &ignored))
+                fn(arg, w->kind, bytes_str(st->hub->name),
+                   bytes_of(text, token_encode(e->tokens, &t, text)));
+        }
+    }
+}
+
 /* ---- sending -------------------------------------------------------------------------------------------------- */
 
 enum sent { SENT, SENT_NOT, SENT_ASKED }; /* ASKED: an internal command decides first */

@@ -118,6 +118,9 @@ void work_connection_has_tokens(struct engine *e, uint64_t connection);
  * about. Counts as answered. kind 0: none. Without the store. */
 struct item_ref work_answered(struct engine *e, const struct command *cmd, uint8_t kind,
                               struct bytes id, int64_t ref);
+/* Calls fn with the token of each item that streams of this connection hold. They count as answered. */
+typedef void work_item_fn(void *arg, uint8_t kind, struct bytes hub, struct bytes token);
+void work_items_of_connection(struct engine *e, uint64_t connection, work_item_fn *fn, void *arg);
 /* Gives one item back with backoff (abandon). False: the token is stale. */
 bool work_abandon(struct engine *e, const struct item_ref *item);
 

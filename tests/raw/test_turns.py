@@ -715,6 +715,27 @@ def test_bad_utf8_in_a_completion(t):
 
 
 # reports: BL-086
+def test_completions_far_too_large(t):
+    """The token is not reached: all that the connection holds comes again, and counts (5.3)."""
+    t.shared(request__bytes="64KiB", abandon__backoff_max="1ms")
+    id, c, w, i = t.started()
+    big = "x" * 400_000
+    assert error_of(lambda: w.done(i, status=big))[0] == "RESOURCE_EXHAUSTED"
+    w.done(w.turn(timeout=10), act.task(1, "a"), act.task(2, "b"))
+    for n in range(5):
+        a, _ = w.task(timeout=10), w.task(timeout=10)
+        assert error_of(lambda: w.result(a, big))[0] == "RESOURCE_EXHAUSTED"
+    failed = {}
+    while len(failed) < 2:
+        i = w.turn(timeout=10)
+        for e in events_of(i.new, "taskFailed"):
+            failed[e.taskScheduledId] = e.failureDetails.errorType
+        w.done(i, *([act.complete()] if len(failed) == 2 else []))
+    assert failed == {1: "WorkItemTooLarge", 2: "WorkItemTooLarge"}, failed
+    check_legal(c.history(id), True)
+
+
+# reports: BL-086
 def test_completions_too_large(t):
     """RESOURCE_EXHAUSTED, that dispatch ends; after five the task fails with a clear word."""
     t.shared(request__bytes="1MiB")
