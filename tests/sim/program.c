@@ -338,11 +338,16 @@ static size_t begin_child(struct view *v, uint64_t plan, int32_t id, Orchestrato
         return 1;
     }
     uint64_t how = plan / 16 % 8;
+    size_t n;
     const char *name = how == 0   ? ""
                        : how == 1 ? pool_id(v, plan / 128)
                                   : arena_printf(v->a, "%.*s.%d", BYTES_FMT(v->id), id);
     out[0] = child(v, id, name, how == 2 ? "2" : NULL);
-    return 1;
+    for (n = 1; how >= 6 && n <= plan / 128 % 4;
+         n++) /* several, which may end in one batch with a turn of their parent's */
+        out[n] = child(v, id + (int32_t)n,
+                       arena_printf(v->a, "%.*s.%d", BYTES_FMT(v->id), id + (int32_t)n), NULL);
+    return n;
 }
 
 static size_t begin_send(struct view *v, uint64_t plan, int32_t id, OrchestratorAction **out)

@@ -42,10 +42,11 @@ struct held {
     usec_t came;
 };
 
-/* A completion that was sent, to be sent again much later. */
+/* A completion that was sent, to be sent again much later; or one that was held back, to be sent when its turn is out again. */
 struct spare {
     const char *method;
     struct strbuf bytes;
+    uint64_t turn; /* hash of the instance's id; 0: it was sent */
 };
 
 struct worker {
@@ -65,6 +66,7 @@ struct worker {
     usec_t backoff;
     struct spare spares[SPARE_MAX];
     size_t spare_count;
+    uint64_t spare_wanted; /* the turn whose old answer goes next; 0: any */
     struct sched_event connect, spare_event;
 };
 
@@ -133,7 +135,7 @@ static void complete_message(struct worker *w, const char *method, const Protobu
     wire_pack_into(msg, &bytes);
     complete(w, method, strbuf_bytes(&bytes));
     if (w->habits & HABIT_STALE && w->spare_count < SPARE_MAX) {
-        w->spares[w->spare_count++] = (struct spare){method, bytes};
+        w->spares[w->spare_count++] = (struct spare){method, bytes, 0};
         return;
     }
     strbuf_deinit(&bytes);
@@ -150,6 +152,10 @@ static void send_spare(void *arg)
     if (w->spare_count == 0)
         return;
     size_t i = prng_below(&w->p, w->spare_count);
+    for (size_t k = 0; w->spare_wanted && k < w->spare_count; k++)
+        if (w->spares[k].turn == w->spare_wanted)
+            i = k;
+    w->spare_wanted = 0;
     hit(HIT_ITEM_STALE);
     complete(w, w->spares[i].method, strbuf_bytes(&w->spares[i].bytes));
     strbuf_deinit(&w->spares[i].bytes);
@@ -341,6 +347,34 @@ static void answer_turn(struct held *h, struct prng *p, unsigned habits)
     }
 }
 
+/* Gives the turn back, and answers it all the same once it is out again: with a token that is no longer the turn's. */
+static void hold_back(struct held *h, struct prng *p)
+{
+    struct worker *w = h->w;
+    OrchestratorResponse r;
+    if (!respond(h, &r, 0, prng_u64(p)))
+        return;
+    struct strbuf bytes = {0};
+    wire_pack_into(&r.base, &bytes);
+    w->spares[w->spare_count++] =
+        (struct spare){"CompleteOrchestratorTask", bytes, bytes_hash(wire_view(r.instanceid))};
+    abandon(h, true);
+}
+
+/* The turn is out: whoever holds an old answer back lets it go. */
+static void release_old(struct sim *s, uint64_t turn)
+{
+    for (size_t i = 0; i < s->worker_count; i++) {
+        struct worker *w = s->workers[i];
+        for (size_t k = 0; k < w->spare_count; k++) {
+            if (w->spares[k].turn != turn)
+                continue;
+            w->spare_wanted = turn;
+            sched_set(&s->sched, &w->spare_event, sim_now(s));
+        }
+    }
+}
+
 /* ---- activities -------------------------------------------------------------------------------------------------- */
 
 static void lie_about_task(struct worker *w, struct held *h, struct prng *p, ActivityResponse *r)
@@ -406,7 +440,9 @@ static void answer(void *arg)
         held_free(h);
         return;
     }
-    if (habits & HABIT_ABANDONS && draw_one_in(&p, 5))
+    if (habits & HABIT_STALE && is_turn && w->spare_count < SPARE_MAX && draw_one_in(&p, 8))
+        hold_back(h, &p);
+    else if (habits & HABIT_ABANDONS && draw_one_in(&p, 5))
         abandon(h, is_turn);
     else if (is_turn)
         answer_turn(h, &p, habits);
@@ -485,6 +521,8 @@ static void item_came(struct call *c, struct bytes msg, void *arg)
     w->busy_until = at;
     sched_set(&s->sched, &h->answer, at);
     note_item(w, h->item);
+    if (h->item->request_case == WORK_ITEM__REQUEST_ORCHESTRATOR_REQUEST)
+        release_old(s, bytes_hash(wire_view(h->item->orchestratorrequest->instanceid)));
 }
 
 /* ---- connections ---------------------------------------------------------------------------------------------------- */
