@@ -33,15 +33,24 @@ static bool print(const char *what, uint64_t count)
     return count > 0;
 }
 
+#define HITS_TEXT(name, text) text,
+static const char *const TEXTS[HIT_COUNT] = {HITS_TABLE(HITS_TEXT)};
+#undef HITS_TEXT
+
 bool hits_print(void)
 {
-#define HITS_TEXT(name, text) text,
-    static const char *const TEXTS[HIT_COUNT] = {HITS_TABLE(HITS_TEXT)};
-#undef HITS_TEXT
     bool all = true;
     for (size_t i = 0; i < HIT_COUNT; i++)
         all = print(TEXTS[i], hits[i]) && all;
     for (size_t i = 0; i < row_count; i++)
         all = print(rows[i].name, rows[i].count) && all;
     return all;
+}
+
+void hits_table(void)
+{
+    for (size_t i = 0; i < HIT_COUNT; i++)
+        printf("hit %llu %s\n", (unsigned long long)hits[i], TEXTS[i]);
+    for (size_t i = 0; i < row_count; i++)
+        printf("hit %llu %s\n", (unsigned long long)rows[i].count, rows[i].name);
 }

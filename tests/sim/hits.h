@@ -109,3 +109,5 @@ static inline void hit_add(enum hit h, uint64_t n)
 void hits_row(const char *name, uint64_t count);
 /* Prints all; false: something was never reached. */
 bool hits_print(void);
+/* A line `hit COUNT NAME` each, for tables of several processes to be joined. */
+void hits_table(void);

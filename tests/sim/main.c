@@ -18,6 +18,7 @@ static const char USAGE[] =
     "  --trace        says what happens, on stderr\n"
     "  --quiet        a line for failing seeds only\n"
     "  --hits         how often each fault, limit, recovery path and row of the spec was reached; "
+    "  --hits=table   the same, a line `hit COUNT NAME` each; a zero is none's fault\n"
     "a zero fails\n"
     "  --hashes       a line `SEED HASH` for each, and nothing else\n"
     "  --time MS      activity ends after so many simulated milliseconds\n"
@@ -30,7 +31,7 @@ static const char USAGE[] =
 
 struct args {
     uint64_t first, last;
-    bool is_quiet, wants_hits, wants_hashes, shrinks, keeps_going;
+    bool is_quiet, wants_hits, wants_table, wants_hashes, shrinks, keeps_going;
     struct sim_options sim;
     struct sim_op *kept;
 };
@@ -100,7 +101,7 @@ static bool parse(struct args *a, int argc, char **argv)
                                             {"seeds", required_argument, NULL, OPT_SEEDS},
                                             {"trace", no_argument, NULL, OPT_TRACE},
                                             {"quiet", no_argument, NULL, OPT_QUIET},
-                                            {"hits", no_argument, NULL, OPT_HITS},
+                                            {"hits", optional_argument, NULL, OPT_HITS},
                                             {"hashes", no_argument, NULL, OPT_HASHES},
                                             {"time", required_argument, NULL, OPT_TIME},
                                             {"no-faults", no_argument, NULL, OPT_NO_FAULTS},
@@ -128,6 +129,7 @@ static bool parse(struct args *a, int argc, char **argv)
             break;
         case OPT_HITS:
             a->wants_hits = true;
+            a->wants_table = optarg && strcmp(optarg, "table") == 0;
             break;
         case OPT_HASHES:
             a->wants_hashes = true;
@@ -228,7 +230,9 @@ int main(int argc, char **argv)
         if (failed && !a.keeps_going)
             break;
     }
-    if (a.wants_hits && !hits_print()) {
+    if (a.wants_table) {
+        hits_table();
+    } else if (a.wants_hits && !hits_print()) {
         printf("something was never reached\n");
         failed++;
     }

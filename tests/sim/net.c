@@ -7,6 +7,7 @@
 #include "base/assert.h"
 #include "sim/server.h"
 #include "wire/pack.h"
+#include "wire/reader.h"
 
 #define IN_FLIGHT_MAX KIB(64) /* of a pipe: then the sender waits */
 #define SEND_PIECE KIB(32)
@@ -431,6 +432,8 @@ struct call *net_call(struct net_conn *conn, const char *method, struct bytes re
     const struct rpc_client_events ev = {NULL, call_message, call_finished, c};
     sim_trace(s, "sent %" PRIu64 " %s actor=%" PRIu64 " %zu %" PRIx64, c->id, method, c->actor,
               request.len, bytes_hash(c->request));
+    if (s->opts.is_traced && strncmp(method, "Abandon", 7) != 0 && strcmp(method, "GetWorkItems") != 0)
+        fprintf(stderr, "           '%.*s'\n", BYTES_FMT(wire_bytes_find(c->request, 1)));
     if (conn->client)
         c->rpc = rpc_conn_call(conn->client, path, md, conn->has_hub ? 2 : 1, timeout, false, &ev,
                                client_mono(conn));

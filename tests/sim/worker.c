@@ -491,6 +491,22 @@ static void note_item(struct worker *w, const WorkItem *item)
     s->batches[s->batch_count++ % ARRAY_LEN(s->batches)] = hash;
 }
 
+static void print_item(const struct worker *w, const struct held *h)
+{
+    const OrchestratorRequest *r = h->item->orchestratorrequest;
+    if (h->item->request_case != WORK_ITEM__REQUEST_ORCHESTRATOR_REQUEST) {
+        const ActivityRequest *t = h->item->activityrequest;
+        fprintf(stderr, "           worker %u: activity %d of '%.*s'\n", w->number, t->taskid,
+                BYTES_FMT(wire_view(t->orchestrationinstance->instanceid)));
+        return;
+    }
+    fprintf(stderr, "           worker %u: turn of '%.*s' %.*s, %zu past events, new:", w->number,
+            BYTES_FMT(wire_view(r->instanceid)), BYTES_FMT(wire_string(r->executionid)), r->n_pastevents);
+    for (size_t i = 0; i < r->n_newevents; i++)
+        fprintf(stderr, " %d", (int)r->newevents[i]->event_type_case);
+    fprintf(stderr, "\n");
+}
+
 static void item_came(struct call *c, struct bytes msg, void *arg)
 {
     struct worker *w = arg;
@@ -523,6 +539,8 @@ static void item_came(struct call *c, struct bytes msg, void *arg)
     note_item(w, h->item);
     if (h->item->request_case == WORK_ITEM__REQUEST_ORCHESTRATOR_REQUEST)
         release_old(s, bytes_hash(wire_view(h->item->orchestratorrequest->instanceid)));
+    if (s->opts.is_traced)
+        print_item(w, h);
 }
 
 /* ---- connections ---------------------------------------------------------------------------------------------------- */
