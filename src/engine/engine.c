@@ -635,7 +635,7 @@ static void batch_done(struct engine *e)
     }
     read_begin(e);
     effects_perform(e);
-    if (e->waiters.count > 0)
+    if (e->awaited.count > 0)
         for (size_t i = 0; i < e->touched_count; i++)
             wake(e, e->touched[i]);
     e->touched_count = 0;
@@ -794,7 +794,7 @@ void engine_stats(struct engine *e, struct engine_stats *out)
     memcpy(out->ready, e->ready, sizeof(out->ready));
     memcpy(out->flight, e->flight, sizeof(out->flight));
     out->paused = e->paused;
-    out->waiters = e->waiters.count;
+    out->waiters = e->waiters_by_id.count;
     out->streams = e->streams.count;
     out->objects_cached = e->by_key.count;
     out->objects_cached_bytes = e->cache_bytes;

@@ -146,16 +146,24 @@ struct timer_entry {
     uint64_t key;
 };
 
-struct waiter {
-    struct hash_node by_object, by_id;
-    struct waiter *next_same; /* a batch's list of those to answer */
-    struct command *cmd;
+/* The waits on one object: there may be very many, so none is looked for among the others. */
+struct awaited {
+    struct hash_node node;
+    struct list waiters; /* oldest first */
+    size_t count;        /* with those that are being answered */
     struct hub *hub;
-    uint64_t wait_id;
-    uint32_t mode;
     uint8_t kind;
     uint32_t id_len;
     char id[];
+};
+
+struct waiter {
+    struct hash_node by_id;
+    struct list_node same; /* of->waiters */
+    struct awaited *of;
+    struct command *cmd;
+    uint64_t wait_id;
+    uint32_t mode;
 };
 
 struct engine {
@@ -208,7 +216,7 @@ struct engine {
     uint64_t mail_after, trash_after; /* those before could not be handled or read */
 
     /* waiters */
-    struct hashmap waiters, waiters_by_id;
+    struct hashmap awaited, waiters_by_id;
 
     /* dispatch */
     struct list hubs, active_hubs;

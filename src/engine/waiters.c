@@ -9,22 +9,49 @@
 
 #include "base/assert.h"
 
-struct waiter_key {
-    const struct hub *hub;
+struct awaited_key {
+    struct hub *hub;
     uint8_t kind;
     struct bytes id;
 };
 
-static uint64_t key_hash(const struct waiter_key *k)
+static uint64_t key_hash(const struct awaited_key *k)
 {
     return bytes_hash(k->id) ^ hash_u64((uint64_t)(uintptr_t)k->hub ^ k->kind);
 }
 
+static struct bytes id_of(const struct awaited *a)
+{
+    return bytes_of(a->id, a->id_len);
+}
+
 static bool same_object(const struct hash_node *n, const void *key)
 {
-    const struct waiter_key *k = key;
-    const struct waiter *w = CONTAINER_OF(n, struct waiter, by_object);
-    return w->hub == k->hub && w->kind == k->kind && bytes_eq(bytes_of(w->id, w->id_len), k->id);
+    const struct awaited_key *k = key;
+    const struct awaited *a = CONTAINER_OF(n, struct awaited, node);
+    return a->hub == k->hub && a->kind == k->kind && bytes_eq(id_of(a), k->id);
+}
+
+static struct awaited *find(const struct engine *e, const struct awaited_key *key)
+{
+    struct hash_node *n = hashmap_find(&e->awaited, key_hash(key), same_object, key);
+    return n ? CONTAINER_OF(n, struct awaited, node) : NULL;
+}
+
+static struct awaited *find_or_add(struct engine *e, const struct awaited_key *key)
+{
+    struct awaited *a = find(e, key);
+    if (a)
+        return a;
+    a = calloc(1, sizeof(*a) + key->id.len);
+    ASSERT(a);
+    list_init(&a->waiters);
+    a->hub = key->hub;
+    a->kind = key->kind;
+    a->id_len = (uint32_t)key->id.len;
+    memcpy(a->id, key->id.ptr, key->id.len);
+    hashmap_insert(&e->awaited, &a->node, key_hash(key));
+    return a;
 }
 
 static bool same_wait(const struct hash_node *n, const void *key)
@@ -44,11 +71,17 @@ static const struct object_kind *kind_by_id(const struct engine *e, uint8_t id)
 static struct command *waiter_remove(struct engine *e, struct waiter *w)
 {
     struct command *cmd = w->cmd;
-    hashmap_remove(&e->waiters, &w->by_object);
+    struct awaited *a = w->of;
+    struct hub *hub = a->hub;
     hashmap_remove(&e->waiters_by_id, &w->by_id);
-    struct hub *hub = w->hub;
-    hub->waiters--;
+    if (list_is_linked(&w->same))
+        list_remove(&w->same);
     free(w);
+    hub->waiters--;
+    if (--a->count == 0) {
+        hashmap_remove(&e->awaited, &a->node);
+        free(a);
+    }
     hub_forget_unused(e, hub);
     cmd->waiting = false;
     return cmd;
@@ -58,39 +91,22 @@ void waiter_register(struct engine *e, const struct effect *fx)
 {
     struct command *cmd = fx->cmd;
     struct hub *hub = fx->hub ? hub_by_id(e, fx->hub) : hub_by_name(e, cmd->hub, true);
-    struct waiter *w = calloc(1, sizeof(*w) + cmd->id.len);
+    struct awaited *a = find_or_add(e, &(struct awaited_key){hub, fx->kind->id, cmd->id});
+    struct waiter *w = calloc(1, sizeof(*w));
     ASSERT(w);
+    w->of = a;
     w->cmd = cmd;
-    w->hub = hub;
     w->wait_id = fx->wait_id;
     w->mode = fx->mode;
-    w->kind = fx->kind->id;
-    w->id_len = (uint32_t)cmd->id.len;
-    memcpy(w->id, cmd->id.ptr, cmd->id.len);
+    list_push_back(&a->waiters, &w->same);
+    a->count++;
     hub->waiters++;
-    struct waiter_key key = {hub, w->kind, bytes_of(w->id, w->id_len)};
-    hashmap_insert(&e->waiters, &w->by_object, key_hash(&key));
     hashmap_insert(&e->waiters_by_id, &w->by_id, hash_u64(w->wait_id));
     /* A hundred thousand waits hold a record each, not an arena each. */
     cmd->id = cmd->hub = BYTES_NONE;
     cmd->request = NULL;
     arena_free(cmd->arena);
     cmd->arena = NULL;
-}
-
-static struct waiter *waiters_of(struct engine *e, const struct waiter_key *key)
-{
-    struct waiter *all = NULL;
-    uint64_t hash = key_hash(key);
-    struct hash_node *n = hashmap_find(&e->waiters, hash, same_object, key);
-    for (; n; n = n->next) {
-        if (n->hash != hash || !same_object(n, key))
-            continue;
-        struct waiter *w = CONTAINER_OF(n, struct waiter, by_object);
-        w->next_same = all;
-        all = w;
-    }
-    return all;
 }
 
 static void answer(struct engine *e, struct waiter *w, struct object *o,
@@ -116,13 +132,20 @@ static void answer(struct engine *e, struct waiter *w, struct object *o,
 void waiters_wake(struct engine *e, struct object *o)
 {
     struct hub *hub = hub_by_id(e, o->row.hub);
-    struct waiter_key key = {hub, o->row.kind, o->row.id};
+    struct awaited *a = find(e, &(struct awaited_key){hub, o->row.kind, o->row.id});
     struct strbuf answers[2] = {{0}, {0}};
-    for (struct waiter *w = waiters_of(e, &key), *next; w; w = next) {
-        next = w->next_same;
-        if (o->kind->waiter_met(o, w->mode))
-            answer(e, w, o, o->kind, answers);
+    struct list met;
+    if (!a)
+        return;
+    list_init(&met);
+    LIST_FOR_EACH (&a->waiters, n) {
+        if (!o->kind->waiter_met(o, LIST_ENTRY(n, struct waiter, same)->mode))
+            continue;
+        list_remove(n);
+        list_push_back(&met, n);
     }
+    for (struct list_node *n; (n = list_pop_front(&met));)
+        answer(e, LIST_ENTRY(n, struct waiter, same), o, o->kind, answers);
     strbuf_deinit(&answers[0]);
     strbuf_deinit(&answers[1]);
 }
@@ -132,12 +155,13 @@ void waiters_check(struct engine *e)
 {
     HASHMAP_FOR_EACH (&e->waiters_by_id, n) {
         struct waiter *w = CONTAINER_OF(n, struct waiter, by_id);
-        const struct object_kind *kind = kind_by_id(e, w->kind);
+        const struct awaited *a = w->of;
+        const struct object_kind *kind = kind_by_id(e, a->kind);
         struct object *o;
         struct step s;
         struct error err = {0};
         step_init(e, &s);
-        if (!w->hub->id || step_find(&s, w->hub->id, kind, bytes_of(w->id, w->id_len), &o, &err) ||
+        if (!a->hub->id || step_find(&s, a->hub->id, kind, id_of(a), &o, &err) ||
             !kind->waiter_met(o, w->mode))
             continue;
         struct strbuf answers[2] = {{0}, {0}};
@@ -156,7 +180,8 @@ static void end(struct engine *e, struct waiter *w, enum err status, const char 
 
 static void expire(struct engine *e, struct waiter *w)
 {
-    const struct object_kind *kind = kind_by_id(e, w->kind);
+    const struct awaited *a = w->of;
+    const struct object_kind *kind = kind_by_id(e, a->kind);
     uint32_t mode = w->mode;
     struct object *o = NULL;
     struct step s;
@@ -166,8 +191,7 @@ static void expire(struct engine *e, struct waiter *w)
         return;
     }
     step_init(e, &s);
-    enum err rc = w->hub->id ? step_find(&s, w->hub->id, kind, bytes_of(w->id, w->id_len), &o, &err)
-                             : ERR_NOT_FOUND;
+    enum err rc = a->hub->id ? step_find(&s, a->hub->id, kind, id_of(a), &o, &err) : ERR_NOT_FOUND;
     struct command *cmd = waiter_remove(e, w);
     if (rc == ERR_NOT_FOUND) {
         cmd->status = kind->waiter_answer(&s, NULL, mode, &cmd->reply, command_error(cmd));
@@ -204,6 +228,6 @@ void waiters_end_all(struct engine *e, enum err status, const char *message)
 void waiters_free(struct engine *e)
 {
     waiters_end_all(e, ERR_UNAVAILABLE, "the server is stopping");
-    hashmap_deinit(&e->waiters);
+    hashmap_deinit(&e->awaited);
     hashmap_deinit(&e->waiters_by_id);
 }
