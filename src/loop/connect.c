@@ -95,6 +95,10 @@ static void on_timeout(void *arg)
     struct connecting *c = arg;
 
     c->why = "timed out";
+    if (c->event) { /* before its descriptor goes */
+        event_free(c->event);
+        c->event = NULL;
+    }
     if (c->fd >= 0)
         close(c->fd);
     done(c, -1);

@@ -61,8 +61,6 @@ void loop_stream_want_send(struct loop_stream *s);          /* produce() at the 
 void loop_stream_pause(struct loop_stream *s, bool paused); /* stop or go on reading */
 void loop_stream_close(struct loop_stream *s,
                        bool flush); /* flush: after what produce() still gives */
-void loop_stream_peer(const struct loop_stream *s,
-                      struct strbuf *out); /* "127.0.0.1:5000", "[::1]:5000", "unix:" */
 
 /* ---- addresses and listeners ------------------------------------------------------------------ */
 

@@ -132,15 +132,6 @@ void loop_stream_close(struct loop_stream *s, bool flush)
         mark_dirty(s);
 }
 
-void loop_stream_peer(const struct loop_stream *s, struct strbuf *out)
-{
-    struct sockaddr_storage sa;
-    socklen_t len = sizeof(sa);
-
-    if (getpeername(s->fd, (struct sockaddr *)&sa, &len) == 0)
-        loop_sockaddr_format((struct sockaddr *)&sa, out);
-}
-
 /* ---- output ---------------------------------------------------------------------------------- */
 
 /* Writes; keeps what the socket does not take. False: the stream is dead. */

@@ -594,11 +594,6 @@ void rpc_conn_shutdown(struct rpc_conn *c)
 
 /* ---- looking --------------------------------------------------------------------------------- */
 
-uint64_t rpc_conn_id(const struct rpc_conn *c)
-{
-    return c->id;
-}
-
 struct bytes rpc_conn_peer(const struct rpc_conn *c)
 {
     return bytes_str(c->peer);

@@ -151,7 +151,6 @@ usec_t rpc_conn_next_tick(const struct rpc_conn *c);
 void rpc_conn_shutdown(struct rpc_conn *c);
 /* Client: false once the server has sent GOAWAY or the connection broke: rpc_conn_call() would return NULL. */
 bool rpc_conn_takes_calls(const struct rpc_conn *c);
-uint64_t rpc_conn_id(const struct rpc_conn *c);
 struct bytes rpc_conn_peer(const struct rpc_conn *c);
 size_t rpc_conn_call_count(const struct rpc_conn *c);
 void *rpc_conn_context(const struct rpc_conn *c); /* free for the layer above; NULL at first */

@@ -48,7 +48,7 @@ static enum err add_address(struct config *c, struct config_addresses *list, boo
     if (*fresh)
         list->count = 0;
     *fresh = false;
-    while (value.len > 0) { /* a comma list in the environment and the file */
+    do { /* a comma list in the environment and the file */
         const uint8_t *comma = memchr(value.ptr, ',', value.len);
         struct bytes one = bytes_of(value.ptr, comma ? (size_t)(comma - value.ptr) : value.len);
         value = comma ? bytes_of(comma + 1, value.len - one.len - 1) : BYTES_LIT("");
@@ -65,7 +65,7 @@ static enum err add_address(struct config *c, struct config_addresses *list, boo
             return error_set(err, ERR_INVALID, "%s: more than %d addresses", where,
                              CONFIG_ADDRESSES_MAX);
         list->items[list->count++] = arena_dup(c->arena, one);
-    }
+    } while (value.len > 0);
     return OK;
 }
 

@@ -154,11 +154,14 @@ static enum err room_for_connections(struct server *s, uint64_t *out, struct err
 
 static enum err open_store(struct server *s, struct error *err)
 {
+    /* The secret of a new store is not of the stream whose numbers are in every token: who knows some of those knows those before. */
+    struct prng secret;
+    prng_seed_system(&secret);
     struct store_options so = {
         .url = s->config.store,
         .settings = &s->config.settings,
         .clock = clock_system(),
-        .prng = &s->prng,
+        .prng = &secret,
     };
     if (bytes_starts_with(s->config.store, BYTES_LIT("sqlite:")))
         s->disk_path = strndup((const char *)s->config.store.ptr + 7, s->config.store.len - 7);

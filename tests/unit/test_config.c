@@ -238,6 +238,8 @@ static void bad_flags_are_named(void **state)
     refused("--set turn.events", "--set: \"turn.events\" is not KEY=VALUE");
     refused("--set turn.events=0",
             "--set: setting \"turn.events\" cannot be \"0\": the range is 1 to 100000");
+    refused("--listen=", "--listen: an address is empty; give HOST:PORT, [v6]:PORT or unix:PATH");
+    refused("--http=", "--http: an address is empty; give HOST:PORT, [v6]:PORT or unix:PATH");
     refused("--listen localhost:1,,localhost:2",
             "--listen: an address is empty; give HOST:PORT, [v6]:PORT or unix:PATH");
 }
