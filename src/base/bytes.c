@@ -108,9 +108,16 @@ size_t base64_encode(struct bytes in, bool pad, char *out)
 {
     static const char ALPHABET[] =
         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    size_t n = 0;
+    size_t n = 0, i = 0;
 
-    for (size_t i = 0; i < in.len; i += 3) {
+    for (; i + 3 <= in.len; i += 3, n += 4) {
+        uint32_t group = (uint32_t)in.ptr[i] << 16 | (uint32_t)in.ptr[i + 1] << 8 | in.ptr[i + 2];
+        out[n] = ALPHABET[group >> 18];
+        out[n + 1] = ALPHABET[group >> 12 & 63];
+        out[n + 2] = ALPHABET[group >> 6 & 63];
+        out[n + 3] = ALPHABET[group & 63];
+    }
+    for (; i < in.len; i += 3) {
         size_t left = MIN(in.len - i, (size_t)3);
         uint32_t group = (uint32_t)in.ptr[i] << 16;
         if (left > 1)
@@ -125,18 +132,31 @@ size_t base64_encode(struct bytes in, bool pad, char *out)
     return n;
 }
 
-/* The value of a base64 digit, or -1. */
-static int base64_digit(uint8_t c)
+/* The value of a base64 digit plus 1; 0: it is none. */
+static const uint8_t BASE64_DIGITS[256] = {
+    ['A'] = 1,  ['B'] = 2,  ['C'] = 3,  ['D'] = 4,  ['E'] = 5,  ['F'] = 6,  ['G'] = 7,  ['H'] = 8,
+    ['I'] = 9,  ['J'] = 10, ['K'] = 11, ['L'] = 12, ['M'] = 13, ['N'] = 14, ['O'] = 15, ['P'] = 16,
+    ['Q'] = 17, ['R'] = 18, ['S'] = 19, ['T'] = 20, ['U'] = 21, ['V'] = 22, ['W'] = 23, ['X'] = 24,
+    ['Y'] = 25, ['Z'] = 26, ['a'] = 27, ['b'] = 28, ['c'] = 29, ['d'] = 30, ['e'] = 31, ['f'] = 32,
+    ['g'] = 33, ['h'] = 34, ['i'] = 35, ['j'] = 36, ['k'] = 37, ['l'] = 38, ['m'] = 39, ['n'] = 40,
+    ['o'] = 41, ['p'] = 42, ['q'] = 43, ['r'] = 44, ['s'] = 45, ['t'] = 46, ['u'] = 47, ['v'] = 48,
+    ['w'] = 49, ['x'] = 50, ['y'] = 51, ['z'] = 52, ['0'] = 53, ['1'] = 54, ['2'] = 55, ['3'] = 56,
+    ['4'] = 57, ['5'] = 58, ['6'] = 59, ['7'] = 60, ['8'] = 61, ['9'] = 62, ['+'] = 63, ['/'] = 64,
+};
+
+/* Four digits, three bytes. */
+static bool base64_group(const uint8_t *text, uint8_t *out)
 {
-    if (c >= 'A' && c <= 'Z')
-        return c - 'A';
-    if (c >= 'a' && c <= 'z')
-        return c - 'a' + 26;
-    if (c >= '0' && c <= '9')
-        return c - '0' + 52;
-    if (c == '+')
-        return 62;
-    return c == '/' ? 63 : -1;
+    uint32_t a = BASE64_DIGITS[text[0]], b = BASE64_DIGITS[text[1]], c = BASE64_DIGITS[text[2]],
+             d = BASE64_DIGITS[text[3]];
+
+    if (a == 0 || b == 0 || c == 0 || d == 0)
+        return false;
+    uint32_t group = (a - 1) << 18 | (b - 1) << 12 | (c - 1) << 6 | (d - 1);
+    out[0] = (uint8_t)(group >> 16);
+    out[1] = (uint8_t)(group >> 8);
+    out[2] = (uint8_t)group;
+    return true;
 }
 
 bool base64_decode(struct bytes text, uint8_t *out, size_t *out_len)
@@ -149,12 +169,16 @@ bool base64_decode(struct bytes text, uint8_t *out, size_t *out_len)
     }
     if (len % 4 == 1)
         return false;
-    uint32_t group = 0;
-    for (size_t i = 0; i < len; i++) {
-        int digit = base64_digit(text.ptr[i]);
-        if (digit < 0)
+    size_t i = 0;
+    for (; i + 4 <= len; i += 4, n += 3) {
+        if (!base64_group(text.ptr + i, out + n))
             return false;
-        group = group << 6 | (uint32_t)digit;
+    }
+    for (uint32_t group = 0; i < len; i++) {
+        uint32_t digit = BASE64_DIGITS[text.ptr[i]];
+        if (digit == 0)
+            return false;
+        group = group << 6 | (digit - 1);
         /* The k-th digit of a group of four completes a byte, but for the first. */
         if (i % 4 != 0)
             out[n++] = (uint8_t)(group >> (6 - 2 * (i % 4)));

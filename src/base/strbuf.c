@@ -5,7 +5,7 @@
 
 #include "base/assert.h"
 
-#define STRBUF_CAP_MIN ((size_t)64)
+#define STRBUF_CAP_MIN ((size_t)256) /* an event, or a message of a usual call */
 
 void strbuf_deinit(struct strbuf *b)
 {

@@ -373,12 +373,18 @@ void event_timer_fired(struct strbuf *out, usec_t time, int32_t timer_id, usec_t
 
 void event_orchestrator_started(struct strbuf *out, usec_t time)
 {
-    struct builder b;
-    OrchestratorStartedEvent body = ORCHESTRATOR_STARTED_EVENT__INIT;
+    Google__Protobuf__Timestamp ts = wire_time(time);
+    size_t seconds = ts.seconds ? 1 + wire_size_varint((uint64_t)ts.seconds) : 0;
+    size_t nanos = ts.nanos ? 1 + wire_size_varint((uint64_t)ts.nanos) : 0;
 
-    event_begin(&b, EVENT_ID_ARRIVED, time, HISTORY_EVENT__EVENT_TYPE_ORCHESTRATOR_STARTED);
-    b.event.orchestratorstarted = &body;
-    event_end(&b, out);
+    /* By hand: each turn has one, and the general way costs 20 times as much. */
+    wire_put_int(out, 1, EVENT_ID_ARRIVED);
+    wire_put_head(out, 2, seconds + nanos);
+    if (seconds)
+        wire_put_int(out, 1, ts.seconds);
+    if (nanos)
+        wire_put_int(out, 2, ts.nanos);
+    wire_put_head(out, HISTORY_EVENT__EVENT_TYPE_ORCHESTRATOR_STARTED, 0);
 }
 
 void event_sent(struct strbuf *out, int32_t id, usec_t time, struct bytes instance,

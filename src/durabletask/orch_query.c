@@ -32,11 +32,17 @@ static bool find_event(void *arg, struct bytes event)
     return false;
 }
 
+static void find_in_frames(struct find *f, struct bytes frames)
+{
+    struct error ignored; /* event_of_row() says which row it is */
+    f->is_there = orch_frames_each(frames, find_event, f, &ignored) == OK;
+}
+
 static bool find_in_row(void *arg, const struct store_history *h)
 {
     struct find *f = arg;
-    struct error ignored; /* event_of_row() says which row it is */
-    f->is_there = h->row == f->row && orch_frames_each(h->frames, find_event, f, &ignored) == OK;
+    if (h->row == f->row)
+        find_in_frames(f, h->frames);
     return false;
 }
 
@@ -45,8 +51,19 @@ static enum err event_of_row(struct step *s, const struct object *o, uint64_t ro
                              HistoryEvent__EventTypeCase type, struct bytes *body,
                              struct error *err)
 {
+    const struct orchestration *st = orch_of(o);
     struct find f = {.s = s, .row = row, .type = type, .body = BYTES_NONE};
-    enum err rc = store_history_read(s->reader, o->row.execution, row, 1, find_in_row, &f, err);
+    enum err rc = OK;
+    if (st->is_framed &&
+        (row == 1 ||
+         row ==
+             o->row.history_rows)) { /* in memory: the first event of its type, or the last row */
+        struct bytes all = strbuf_bytes(&st->frames);
+        size_t at = row == 1 ? 0 : st->last_row;
+        find_in_frames(&f, bytes_of(all.ptr + at, all.len - at));
+    } else {
+        rc = store_history_read(s->reader, o->row.execution, row, 1, find_in_row, &f, err);
+    }
     *body = f.body;
     if (!rc && !f.is_there)
         return error_set(err, ERR_CORRUPT, "history of instance '%.*s' has no good row %llu",

@@ -149,8 +149,10 @@ static bool walk_row(void *arg, const struct store_history *h)
         return false;
     }
     w->next_row++;
-    if (w->fill)
+    if (w->fill) {
+        orch_of(w->fill)->last_row = orch_of(w->fill)->frames.len;
         strbuf_append_bytes(&orch_of(w->fill)->frames, h->frames);
+    }
     w->rc = w->fn(w->arg, h->frames);
     return w->rc == OK;
 }
@@ -207,6 +209,7 @@ enum err orch_history_append(struct step *s, struct object *o, struct bytes fram
     o->row.history_events += events;
     o->row.history_bytes += frames.len;
     if (was_whole && o->row.history_bytes <= FRAMES_KEPT) {
+        st->last_row = st->frames.len;
         strbuf_append_bytes(&st->frames, frames);
         st->is_framed = true;
     } else {

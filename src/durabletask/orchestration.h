@@ -83,6 +83,7 @@ struct orchestration {
     size_t inbox_count, inbox_cap, inbox_bytes;
     /* All history frames, or nothing (is_framed false). */
     struct strbuf frames;
+    size_t last_row; /* where the last history row begins in them */
     bool is_framed;
     /* Open actions, once needed. */
     bool is_hydrated;

@@ -66,12 +66,35 @@ static HistoryEvent *read_event(struct fixture *f, int32_t id, HistoryEvent__Eve
 
 #define TYPE(name) HISTORY_EVENT__EVENT_TYPE_##name
 
+/* It is written by hand, byte for byte as the packer would. */
+static void started_by_hand_is_as_packed(struct fixture *f)
+{
+    static const usec_t TIMES[] = {
+        0, 1, 999999, 1000000, NOW, NOW / 1000000 * 1000000, -1, INT64_MAX / 2};
+    for (size_t i = 0; i < sizeof(TIMES) / sizeof(*TIMES); i++) {
+        HistoryEvent e = HISTORY_EVENT__INIT;
+        OrchestratorStartedEvent body = ORCHESTRATOR_STARTED_EVENT__INIT;
+        Google__Protobuf__Timestamp ts = wire_time(TIMES[i]);
+        struct strbuf packed = {0};
+        e.eventid = -1;
+        e.timestamp = &ts;
+        e.event_type_case = HISTORY_EVENT__EVENT_TYPE_ORCHESTRATOR_STARTED;
+        e.orchestratorstarted = &body;
+        wire_pack_into(&e.base, &packed);
+        strbuf_reset(&f->b);
+        event_orchestrator_started(&f->b, TIMES[i]);
+        assert_true(bytes_eq(strbuf_bytes(&f->b), strbuf_bytes(&packed)));
+        strbuf_deinit(&packed);
+    }
+}
+
 static void what_happened_comes_back_with_payload_and_reference(void **state)
 {
     struct fixture *f = *state;
 
     event_orchestrator_started(&f->b, NOW);
     read_event(f, -1, TYPE(ORCHESTRATOR_STARTED), 0, BYTES_NONE);
+    started_by_hand_is_as_packed(f);
 
     strbuf_reset(&f->b);
     event_task_completed(&f->b, NOW, 7, S("\"result\""));
