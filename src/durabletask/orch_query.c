@@ -54,10 +54,7 @@ static enum err event_of_row(struct step *s, const struct object *o, uint64_t ro
     const struct orchestration *st = orch_of(o);
     struct find f = {.s = s, .row = row, .type = type, .body = BYTES_NONE};
     enum err rc = OK;
-    if (st->is_framed &&
-        (row == 1 ||
-         row ==
-             o->row.history_rows)) { /* in memory: the first event of its type, or the last row */
+    if (st->is_framed && (row == 1 || row == o->row.history_rows)) { /* in memory */
         struct bytes all = strbuf_bytes(&st->frames);
         size_t at = row == 1 ? 0 : st->last_row;
         find_in_frames(&f, bytes_of(all.ptr + at, all.len - at));

@@ -600,18 +600,17 @@ static void command_answer(struct engine *e, struct unit *u)
     cmd->done(cmd);
 }
 
-/* What follows a batch reads in one transaction: it sees one state, and the store takes its locks once. */
+/* What follows a batch reads in one transaction, if it reads at all: it sees one state, and the store takes its locks once. */
 static void read_begin(struct engine *e)
 {
-    struct error err = {0};
     if (!e->is_reading)
-        e->is_reading = e->is_healthy && store_begin(e->store, &err) == OK;
+        store_read_begin(e->store);
+    e->is_reading = true;
 }
 
 static void read_end(struct engine *e)
 {
-    if (e->is_reading)
-        store_rollback(e->store);
+    store_read_end(e->store);
     e->is_reading = false;
 }
 

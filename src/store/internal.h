@@ -31,6 +31,23 @@ struct pending {
     int64_t timers;
 };
 
+/* Tasks that the transaction has inserted, or the last one when none is open: most go to a worker as soon as it is committed,
+ * and need not be read back. Small ones only, and not many. */
+#define RECENT_ROWS 4096
+#define RECENT_BYTES KIB(512) /* of all payloads */
+
+struct recent_task {
+    struct store_task task; /* without its payload */
+    size_t at, len;         /* of the payload in `bytes`; len SIZE_MAX: none */
+    bool is_deleted;
+};
+
+struct recent {
+    struct recent_task *tasks; /* by growing key */
+    size_t count, cap;
+    struct strbuf bytes;
+};
+
 struct store {
     const struct driver *driver;
     struct db *db;
@@ -44,12 +61,14 @@ struct store {
     bool counts_damaged;  /* numbers of instances and timers are not written any more */
     bool tainted;         /* the open transaction has met damage */
     bool in_txn, in_savepoint, has_writes;
+    bool holds_reads, in_read; /* between store_read_begin() and _end(); one came */
     bool savepoint_has_writes; /* has_writes when the savepoint was made */
     struct pending pending;    /* of the transaction */
     struct pending nested;     /* since the savepoint */
     uint64_t key_next;         /* the next number to give out */
     uint64_t key_end;          /* reserved up to here, exclusive, as this transaction sees it */
     uint64_t key_end_committed, key_end_savepoint;
+    struct recent recent;
     _Atomic uint64_t commits, flushes;
 };
 
@@ -89,6 +108,14 @@ MUST_CHECK enum err store_sum_check(const char *table, const struct value *sum,
                                     const struct value *cols, size_t count, struct error *err);
 /* ERR_CORRUPT: rows that are read in an order do not come in it. */
 MUST_CHECK enum err store_disorder(const char *table, struct error *err);
+
+void store_recent_add(struct store *st, const struct store_task *t);
+void store_recent_delete(struct store *st, uint64_t key);
+/* False: it is not known here. The payload lives until the next transaction. */
+bool store_recent_find(const struct store *st, uint32_t group, uint64_t key,
+                       struct store_task *out);
+void store_recent_clear(struct store *st);
+void store_recent_deinit(struct store *st);
 
 /* Names of rows in `meta`. */
 #define META_PARTITIONS BYTES_LIT("partitions")

@@ -139,9 +139,15 @@ enum err reader_query(struct store_reader *r, enum stmt id, const struct value *
 
     if (!r->st)
         return r->conn->driver->query(r->conn, id, params, out, err);
-    if ((e = store_check(r->st, err)))
+    struct store *st = r->st;
+    if ((e = store_check(st, err)))
         return e;
-    return store_noted(r->st, r->conn->driver->query(r->conn, id, params, out, err), err);
+    if (st->holds_reads && !st->in_read) {
+        if ((e = store_noted(st, st->driver->begin(st->conn, false, err), err)))
+            return e;
+        st->in_read = true;
+    }
+    return store_noted(st, r->conn->driver->query(r->conn, id, params, out, err), err);
 }
 
 enum err reader_next(struct store_reader *r, struct cursor *cur, struct value *cols, bool *row,

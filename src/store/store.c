@@ -181,11 +181,13 @@ void store_close(struct store *st)
     if (!st)
         return;
     store_rollback(st);
+    store_read_end(st);
     st->driver->disconnect(st->conn);
     if (st->db)
         st->driver->close(st->db);
     store_pending_deinit(&st->pending);
     store_pending_deinit(&st->nested);
+    store_recent_deinit(st);
     free(st);
 }
 
@@ -217,6 +219,7 @@ enum err store_reopen(struct store *st, struct error *err)
     enum err e = OK;
 
     store_rollback(st);
+    store_read_end(st);
     st->failed = false;
     if (st->driver->has_readers || !st->conn) { /* `memory` has its data in the connection */
         old = st->conn;
@@ -254,11 +257,12 @@ enum err store_begin(struct store *st, struct error *err)
 {
     enum err e;
 
-    ASSERT(!st->in_txn);
+    ASSERT(!st->in_txn && !st->holds_reads);
     if ((e = store_check(st, err)))
         return e;
     if ((e = store_noted(st, st->driver->begin(st->conn, true, err), err)))
         return e;
+    store_recent_clear(st);
     st->in_txn = true;
     st->has_writes = false;
     return OK;
@@ -271,11 +275,25 @@ static void end_txn(struct store *st)
     store_pending_clear(&st->nested);
 }
 
+void store_read_begin(struct store *st)
+{
+    ASSERT(!st->in_txn);
+    st->holds_reads = true;
+}
+
+void store_read_end(struct store *st)
+{
+    if (st->in_read)
+        st->driver->rollback(st->conn); /* nothing was written */
+    st->holds_reads = st->in_read = false;
+}
+
 void store_rollback(struct store *st)
 {
     if (!st->in_txn)
         return;
     st->driver->rollback(st->conn);
+    store_recent_clear(st);
     st->key_end = st->key_end_committed; /* numbers given out stay given out: key_next */
     end_txn(st);
 }
@@ -349,6 +367,7 @@ enum err store_savepoint_undo(struct store *st, struct error *err)
     if ((e = store_noted(st, st->driver->undo(st->conn, err), err)))
         return e;
     st->in_savepoint = false;
+    store_recent_clear(st);
     st->has_writes = st->savepoint_has_writes;
     st->key_end = st->key_end_savepoint;
     store_pending_clear(&st->nested);

@@ -43,7 +43,25 @@ enum err store_task_insert(struct store *st, const struct store_task *t, struct 
     if (!key_fits(t->key) || !key_fits(t->object) || !key_fits(t->execution))
         return key_error(MAX(MAX(t->key, t->object), t->execution), err);
     params[7] = store_sum(params, 7);
-    return store_run(st, STMT_TASK_INSERT, params, NULL, err);
+    enum err e = store_run(st, STMT_TASK_INSERT, params, NULL, err);
+    if (!e)
+        store_recent_add(st, t);
+    return e;
+}
+
+/* From memory, if the last transaction inserted it. */
+static bool task_get_recent(const struct store *st, uint32_t group, uint64_t key,
+                            struct store_task *out, struct strbuf *buf)
+{
+    struct store_task t;
+
+    if (!store_recent_find(st, group, key, &t))
+        return false;
+    strbuf_reset(buf);
+    (void)strbuf_reserve(buf, t.payload.len + 1);
+    t.payload = strbuf_keep(buf, t.payload);
+    *out = t;
+    return true;
 }
 
 enum err store_task_get(struct store_reader *r, uint32_t group, uint64_t key,
@@ -52,7 +70,13 @@ enum err store_task_get(struct store_reader *r, uint32_t group, uint64_t key,
     struct value params[] = {value_int(group), value_int(limit_key(key))};
     CLEANUP(cursor_end) struct cursor cur = {0};
     struct value c[8] = {params[0], params[1]}; /* as they were inserted */
-    enum err e = read_one(r, STMT_TASK_GET, params, &cur, c + 2, err);
+    enum err e;
+
+    if (r->st && (e = store_check(r->st, err)))
+        return e;
+    if (r->st && task_get_recent(r->st, group, key, out, buf))
+        return OK;
+    e = read_one(r, STMT_TASK_GET, params, &cur, c + 2, err);
 
     if (e || (e = store_sum_check("task", &c[7], c, 7, err)))
         return e;
@@ -73,6 +97,7 @@ enum err store_task_get(struct store_reader *r, uint32_t group, uint64_t key,
 enum err store_task_delete(struct store *st, uint32_t group, uint64_t key, bool *existed,
                            struct error *err)
 {
+    store_recent_delete(st, key);
     struct value params[] = {value_int(group), value_int(limit_key(key))};
 
     return delete_one(st, STMT_TASK_DELETE, params, existed, err);

@@ -444,8 +444,10 @@ static void the_log_says_why_a_read_failed(void **state)
     fault_vfs_reset();
     log_setup(LOG_ERROR, LOG_TEXT);
     struct world *w = world_new_file(FAULT_VFS);
+    w->settings.cache_objects = 1;
     assert_ok(world_start(w, "i", "O", "1"));
-    world_restart(w); /* the turn is ready, and read when somebody takes it */
+    assert_ok(world_start(w, "j", "O", "1"));
+    world_restart(w); /* the turns are ready, and one of them is read when somebody takes it */
     char *log = log_of(w, hand_out);
     fault_vfs_heal();
     assert_non_null(strstr(log, "the store refused a batch"));
