@@ -259,7 +259,7 @@ static bool not_overloaded(struct dt_request *r)
 {
     struct error err = {0};
     r->cmd.flags |= COMMAND_ADDS_WORK;
-    if (!r->svc->host.overload(r->svc->host.arg, &err))
+    if (!r->svc->host.overload(r->svc->host.arg, r->cmd.bytes, &err))
         return true;
     refuse(r, &err);
     return false;

@@ -19,8 +19,8 @@ struct dt_host {
     void *(*thread)(void *arg, const struct rpc_call *call); /* the call's loop */
     void (*post)(void *arg, void *thread, struct loop_task *task);
     bool (*is_draining)(void *arg);
-    /* OK, or why no new work is taken now (spec 8.6). */
-    enum err (*overload)(void *arg, struct error *err);
+    /* OK, or why a request of so many bytes is not taken now, which adds work or a wait (spec 8.6). */
+    enum err (*overload)(void *arg, size_t bytes, struct error *err);
     void *arg;
 };
 

@@ -28,6 +28,7 @@ static void round_ended(void *arg)
     struct command *first = in->first, *last = in->last;
     in->first = in->last = NULL;
     executor_post_chain(in->host->executor, first, last);
+    atomic_store_explicit(&in->bytes, 0, memory_order_relaxed); /* they count there now */
 }
 
 void host_init(struct host *h, struct executor *x, const struct settings *settings)
@@ -62,6 +63,8 @@ static void submit(void *arg, struct command *cmd)
     else
         in->first = cmd;
     in->last = cmd;
+    size_t bytes = atomic_load_explicit(&in->bytes, memory_order_relaxed);
+    atomic_store_explicit(&in->bytes, bytes + cmd->bytes, memory_order_relaxed);
 }
 
 static void read_only(void *arg, struct command *cmd)
@@ -104,7 +107,16 @@ static bool is_draining(void *arg)
     return atomic_load(&((struct host *)arg)->is_draining);
 }
 
-static enum err overload(void *arg, struct error *err)
+/* Requests that are not stepped yet: the executor's, and those of this round of the loops. */
+static size_t waiting_bytes(const struct host *h)
+{
+    size_t bytes = executor_queued_bytes(h->executor);
+    for (size_t i = 0; i < h->loop_count; i++)
+        bytes += atomic_load_explicit(&h->in[i].bytes, memory_order_relaxed);
+    return bytes;
+}
+
+static enum err overload(void *arg, size_t bytes, struct error *err)
 {
     struct host *h = arg;
     const struct settings *s = h->settings;
@@ -122,13 +134,13 @@ static enum err overload(void *arg, struct error *err)
                          " ms, longer than overload.commit_time: no new work "
                          "is taken; try again with backoff",
                          age / USEC_PER_MSEC);
-    size_t queued = executor_queued_bytes(h->executor);
-    if (queued > s->overload_queued_bytes)
+    size_t waiting = waiting_bytes(h);
+    if (waiting > 0 && waiting + bytes > s->overload_queued_bytes)
         return error_set(
             err, ERR_LIMIT,
             "requests of %zu bytes wait in memory, more than overload.queued_bytes: no new work is "
             "taken; try again with backoff",
-            queued);
+            waiting + bytes);
     return OK;
 }
 

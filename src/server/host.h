@@ -21,6 +21,7 @@ struct host_outbox {
 struct host_inbox {
     struct host *host;
     struct command *first, *last;
+    _Atomic size_t bytes; /* of these; written by the loop's thread only */
 };
 
 #define HOST_LOOPS_MAX 64

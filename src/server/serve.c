@@ -146,8 +146,8 @@ static enum err room_for_connections(struct server *s, uint64_t *out, struct err
             "the rest; raise it (ulimit -n, LimitNOFILE=)",
             (uintmax_t)lim.rlim_cur, (uintmax_t)taken);
     *out = lim.rlim_cur - taken;
-    if (*out < s->config.settings.connections_max)
-        LOG(LOG_WARN, "serve: open files allow fewer connections than connections.max",
+    if (*out < s->config.settings.connections_max / 2)
+        LOG(LOG_WARN, "serve: open files allow far fewer connections than connections.max",
             LOG_UINT("open_files", lim.rlim_cur), LOG_UINT("connections", *out));
     return OK;
 }

@@ -37,7 +37,7 @@ static bool is_draining(void *arg)
     return ((struct served *)arg)->is_draining;
 }
 
-static enum err overload(void *arg UNUSED, struct error *err UNUSED)
+static enum err overload(void *arg UNUSED, size_t bytes UNUSED, struct error *err UNUSED)
 {
     return OK;
 }

@@ -102,6 +102,18 @@ def messages(t):
     worker.end()
     t.memory(s, RESIDENT, 120)
     s.expect(0, "perdure_instances", status="TERMINATED")
+    s.stop()
+    s = t.server(bad_disk=True, overload__commit_time="off", overload__queued_bytes="4MiB")
+    s.disk.set(flush_ms=120_000)
+    first = t.drive(s, "start", count=1, prefix="first-")
+    time.sleep(0.5)  # its commit has begun
+    big = t.drive(s, "big", bytes=MIB, connections=12, duration_ms=2000, allow=EXHAUSTED)
+    time.sleep(4)
+    s.disk.set()
+    got = big.result(60)
+    check(1 <= got["accepted"] <= 3, "4 MiB may wait, and of 12 that came at once were taken:", got)
+    first.result(60)
+    t.note("of 12 MiB that came at once %d waited where 4 may", got["accepted"])
 
 
 def files(t):
