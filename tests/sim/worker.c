@@ -320,7 +320,7 @@ static void answer_turn(struct held *h, struct prng *p, unsigned habits)
     size_t n = h->item->orchestratorrequest->n_newevents;
     OrchestratorResponse r;
     if (habits & HABIT_PARTIAL && n > 2 && draw_one_in(p, 3)) {
-        unsigned part = (unsigned)draw_range(p, 1, n - 1);
+        unsigned part = (unsigned)draw_range(p, 2, n - 1);
         if (!respond(h, &r, part, 0))
             return;
         hit(HIT_ITEM_PARTIAL);

@@ -222,6 +222,34 @@ static void what_a_killed_process_left_is_flushed_when_the_store_opens(void **st
     assert_true(left > 0);
 }
 
+/* The flush with which it opens fails, and loses them: the next one knows nothing of it. */
+static void a_flush_that_fails_at_the_opening_loses_nothing(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(open_store(f), OK);
+    for (unsigned n = 1; n < 40; n++) {
+        char name[8];
+        snprintf(name, sizeof(name), "k%u", n);
+        f->vfs.crash_call = n;
+        f->vfs.crash_leaves_write = true;
+        IGNORE_RESULT(make_hub(f, name));
+        f->vfs.crash_call = 0;
+        crash(f, DISK_CUT_NONE);
+        vfs_fail(&f->vfs, VFS_SYNC, 1 + n % 3, SQLITE_IOERR_FSYNC, false);
+        enum err rc = open_store(f);
+        vfs_heal(&f->vfs);
+        if (rc)
+            assert_int_equal(open_store(f), OK);
+        int seen = flushed_hubs();
+        crash(f, DISK_CUT_ALL);
+        assert_int_equal(open_store(f), OK);
+        assert_int_equal(flushed_hubs(), seen);
+        assert_true(seen >= (int)n - 1);
+        if (seen < (int)n)
+            assert_int_equal(make_hub(f, name), OK);
+    }
+}
+
 /* Never a byte outside of what was written. */
 static void torn_writes_stay_inside(void **state)
 {
@@ -279,6 +307,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_crash_at_any_call_is_all_or_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_a_killed_process_left_is_flushed_when_the_store_opens,
                                         set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_flush_that_fails_at_the_opening_loses_nothing, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(torn_writes_stay_inside, set_up, tear_down),
         cmocka_unit_test_setup_teardown(new_names_and_sizes_may_be_lost, set_up, tear_down),
     };
