@@ -164,7 +164,8 @@ enum err orch_arrive(struct step *s, struct object *o, const struct arrival *a, 
         .type = (int32_t)a->type,
         .execution = a->execution,
         .ref = a->ref,
-        .time = s->now,
+        .time =
+            MAX(o->row.updated, s->now), /* lastUpdated never goes back, and the last row has it */
         .ready = makes_ready ? s->now : 0,
         .event = a->event,
     };

@@ -286,6 +286,23 @@ static void orchestrator_started_never_goes_back(void **state)
     world_free(w);
 }
 
+/* The clock steps back between two arrivals, and the instance is read from the store again. */
+static void last_updated_never_goes_back_over_a_reload(void **state)
+{
+    struct world *w = world_new_file(NULL);
+    (void)state;
+    assert_ok(world_start(w, "i", "P", NULL));
+    w->wall += 10 * SECOND;
+    assert_ok(world_raise(w, "i", "e", NULL));
+    int64_t before = world_get(w, "i")->lastupdatedtimestamp->seconds;
+    w->wall -= 8 * SECOND;
+    assert_ok(world_raise(w, "i", "e", NULL));
+    assert_int_equal(world_get(w, "i")->lastupdatedtimestamp->seconds, before);
+    world_restart(w);
+    assert_int_equal(world_get(w, "i")->lastupdatedtimestamp->seconds, before);
+    world_free(w);
+}
+
 /* checklist: 52 */
 static void a_large_inbox_comes_in_bounded_batches(void **state)
 {
@@ -498,6 +515,7 @@ int main(void)
         cmocka_unit_test(num_events_processed_leaves_the_rest),
         cmocka_unit_test(continue_as_new_with_the_start_given_back),
         cmocka_unit_test(orchestrator_started_never_goes_back),
+        cmocka_unit_test(last_updated_never_goes_back_over_a_reload),
         cmocka_unit_test(a_large_inbox_comes_in_bounded_batches),
         cmocka_unit_test(bytes_bound_a_batch_too),
         cmocka_unit_test(a_history_over_the_limit_fails_the_instance),

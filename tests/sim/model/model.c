@@ -300,6 +300,13 @@ static bool decide(struct model *m, const struct unknown_batch *b, const struct 
     return false;
 }
 
+/* After a start, and after the store was opened anew, a turn that is ready counts as having been out token-less (spec 8.2). */
+static void count_as_out(struct model *m)
+{
+    for (size_t i = 0; i < m->state.insts.n; i++)
+        m->state.insts.at[i]->maybe_out = m->state.insts.at[i]->turns + 1;
+}
+
 static void batch_take(struct model *m, struct unknown_batch *to, const struct model_batch *b)
 {
     (void)m;
@@ -374,6 +381,7 @@ void model_commit_failed(struct model *m, const struct model_batch *b)
             c->is_refused = true;
     }
     m->since_n = 0; /* the store was away */
+    count_as_out(m);
 }
 
 void model_crash(struct model *m, const struct model_batch *b)
@@ -426,8 +434,7 @@ void model_recovered(struct model *m)
     }
     m->unknown.is_there = false;
     m->touched_n = 0;
-    for (size_t i = 0; i < m->state.insts.n; i++)
-        m->state.insts.at[i]->maybe_out = m->state.insts.at[i]->turns + 1;
+    count_as_out(m);
     settle_all(m);
     image_close(m, &img);
 }
@@ -528,6 +535,8 @@ static void refused(struct model *m, struct call *c, int status)
         return;
     }
     struct dispatch *d = NULL;
+    if (status == G_UNAVAILABLE)
+        count_as_out(m);
     if (c->method == M_TURN && c->request) {
         OrchestratorResponse *q = c->request;
         d = dispatch_of_token(m, view(q->completiontoken));
@@ -662,6 +671,6 @@ size_t waiters_count(const struct model *m)
 {
     size_t count = 0;
     for (size_t i = m->waiting_from; i < m->call_list.n; i++)
-        count += is_open_wait(m, m->call_list.at[i]) && m->call_list.at[i]->is_waiting;
+        count += is_open_wait(m, m->call_list.at[i]);
     return count;
 }

@@ -400,8 +400,8 @@ void fire(struct run *r, struct timer t)
         return;
     if (t.due > r->m->wall_max)
         differ(&r->diff, CHECK_TIMER_EARLY,
-               "timer %d of '%.*s' is due at %lld, the highest clock shown is %lld", t.id,
-               BYTES_FMT(i->id), (long long)t.due, (long long)r->m->wall_max);
+               "timer %d (kind %d) of '%.*s' is due at %lld, the highest clock shown is %lld", t.id,
+               (int)t.kind, BYTES_FMT(i->id), (long long)t.due, (long long)r->m->wall_max);
     touch_id(r->m, i->hub, i->id);
     if (t.kind == TIMER_START) {
         i->start_waits = false;

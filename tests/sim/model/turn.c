@@ -742,22 +742,32 @@ static struct verdict turn_too_large(struct run *r, struct inst *i, const struct
     return v;
 }
 
-static struct verdict ignored(struct run *r)
+/* A completion that settles nothing: OK (spec 8.2), unless its content is refused as such. */
+static struct verdict settles_nothing(struct run *r, const struct call *c, const struct dispatch *d)
+{
+    bool bad_text;
+    unsigned depth = message_depth(c->request, &bad_text);
+    bool is_refused = bad_text || depth > DEPTH_MAX - 2 || is_too_large(r->m, c);
+    return (struct verdict){.status = is_refused ? -1 : 0, .answers = d ? d->number : 0};
+}
+
+static struct verdict ignored(struct run *r, const struct call *c)
 {
     HIT(r, 8_2_REFUSED);
-    return (struct verdict){0};
+    return settles_nothing(r, c, NULL);
 }
 
 /* After a server start every ready turn counts as having been out, with the batch of its stored cut, which only the
  * database knows. */
-static struct verdict settle_unseen(struct run *r, struct inst *i, const OrchestratorResponse *q)
+static struct verdict settle_unseen(struct run *r, const struct call *c, struct inst *i,
+                                    const OrchestratorResponse *q)
 {
     struct dispatch cut = {.is_turn = true, .exec = i->exec, .turns = i->turns};
     if (!is_dispatchable(i) || r->m->process < 2 || q->requireshistory || q->ispartial)
-        return ignored(r);
+        return ignored(r, c);
     unsigned n = choose(r, 1 + (i->terminating ? 1 : (unsigned)MIN(i->inbox.n, 8)));
     if (n == 0)
-        return ignored(r);
+        return ignored(r, c);
     for (size_t k = 0; k < i->inbox.n && cut.events.n < n; k++)
         if ((i->inbox.at[k]->type == EV_TERMINATED) == i->terminating)
             VEC_PUSH(&cut.events, i->inbox.at[k]);
@@ -772,15 +782,15 @@ static struct verdict run_tokenless(struct run *r, struct call *c, const Orchest
     struct inst *i = state_find(r->s, c->hub, view(q->instanceid));
     int allowed;
     if (!i || is_terminal(i))
-        return ignored(r);
+        return ignored(r, c);
     const struct dispatch *d = by_ids(r, c, i, &allowed);
     if (!allowed)
-        return ignored(r);
+        return ignored(r, c);
     if (!d)
-        return settle_unseen(r, i, q);
+        return settle_unseen(r, c, i, q);
     bool is_ours = d->token_less && d->connection == c->connection;
     if (choose(r, 2) == (is_ours ? 1u : 0u))
-        return ignored(r);
+        return ignored(r, c);
     HIT(r, 8_2_TOKENLESS);
     if (is_too_large(r->m, c))
         return turn_too_large(r, i, d, true);
@@ -803,7 +813,7 @@ struct verdict run_turn(struct run *r, struct call *c)
     struct inst *i = d && d->is_turn ? state_by_serial(r->s, d->inst) : NULL;
     if (!i || i->hub != c->hub || !is_current(r, i, d)) {
         HIT(r, 8_2_STALE);
-        return (struct verdict){.answers = d ? d->number : 0};
+        return settles_nothing(r, c, d);
     }
     if (is_too_large(r->m, c))
         return turn_too_large(r, i, d, false);
@@ -880,7 +890,7 @@ struct verdict run_task(struct run *r, struct call *c)
         HIT(r, 6_1_LATE);
         if (token.len == 0)
             end_orphan(r, c, q);
-        return (struct verdict){.answers = d ? d->number : 0};
+        return settles_nothing(r, c, d);
     }
     struct inst *i = state_by_serial(r->s, t->inst);
     if (d && i &&
@@ -897,7 +907,7 @@ struct verdict run_task(struct run *r, struct call *c)
     r->changed = true;
     if (!i || is_terminal(i) || i->exec != done.exec) {
         HIT(r, 6_1_LATE);
-        return (struct verdict){.answers = d ? d->number : 0};
+        return settles_nothing(r, c, d);
     }
     HistoryEvent *msg;
     if (is_large || is_bad(r, q)) {

@@ -43,7 +43,8 @@ static bool is_of_now(const struct inst *i, const struct dispatch *d)
 bool turn_in_flight(const struct model *m, const struct inst *i)
 {
     const struct dispatch *d = dispatch_last(m, i->serial);
-    return d && d->process == m->process && d->state == OUT && is_of_now(i, d);
+    return d && d->process == m->process && d->state == OUT && is_of_now(i, d) &&
+           !is_timed_out(m, d);
 }
 
 struct stream *stream_by_id(const struct model *m, uint64_t id)
@@ -448,7 +449,8 @@ static void check_again(struct model *m, const struct inst *i, const struct disp
             "%lld, before %zu at %lld",
             BYTES_FMT(i->id), d->events.n, (long long)d->started, token_less->events.n,
             (long long)token_less->started);
-    else if (!token_less && longest && d->events.n < longest->events.n && !d->token_less)
+    else if (!token_less && longest && i->maybe_out != i->turns + 1 &&
+             d->events.n < longest->events.n && !d->token_less)
         found(m, CHECK_NEW, "a turn of '%.*s' came again with %zu events instead of %zu",
               BYTES_FMT(i->id), d->events.n, longest->events.n);
 }
@@ -505,7 +507,7 @@ static bool may_go(struct model *m, const struct inst *i)
 static void check_flight(struct model *m, const struct inst *i)
 {
     struct dispatch *d = dispatch_last(m, i->serial);
-    if (!d || !turn_in_flight(m, i))
+    if (!d || d->process != m->process || d->state != OUT || !is_of_now(i, d))
         return;
     if (!is_timed_out(m, d)) {
         found(m, CHECK_TWICE, "a turn of '%.*s' went out while stream %llu has it",
