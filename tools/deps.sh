@@ -13,7 +13,7 @@ programs="gcc:gcc make:make cmake:cmake ninja-build:ninja pkg-config:pkg-config
     protobuf-compiler:protoc protobuf-c-compiler:protoc-c python3:python3"
 if [ "${1:-all}" != build ]; then
     packages="$packages libclang-rt-14-dev"
-    programs="$programs clang:clang clang-format:clang-format clang-tidy:clang-tidy git:git
+    programs="$programs clang:clang clang-format:clang-format clang-tidy:clang-tidy git:git valgrind:valgrind
         util-linux:flock sqlite3:sqlite3 curl:curl procps:ps openjdk-17-jdk-headless:javac maven:mvn"
 fi
 
