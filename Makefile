@@ -5,6 +5,7 @@
 #   make test      everything that runs on a change, under 20 minutes on 2 cores
 #   make nightly   what takes long
 #   make scale     full sizes of tests/scale, about 40 minutes; CASES="waiters timers" picks some
+#   make bench     Perdure and other servers under the same load; ARGS=--quick takes a quarter of an hour
 #   make asan      build and run the unit tests under the sanitizers; also: dev, tsan
 #   make fuzz      build the fuzzers into build-fuzz/tests/fuzz
 #   make format    format all C code in place
@@ -12,7 +13,7 @@
 #   make deps      install missing Debian packages
 JOBS ?= $(shell nproc)
 
-.PHONY: build run test nightly scale dev asan tsan fuzz format check deps clean
+.PHONY: build run test nightly scale dev asan tsan fuzz bench format check deps clean
 
 build: build/build.ninja
 	@cmake --build build -j $(JOBS) --target perdure
@@ -35,6 +36,10 @@ nightly:
 scale: build
 	@cmake --build build -j $(JOBS) --target scale_drive scale_bad_disk
 	@PERDURE=$(CURDIR)/build/perdure python3 tests/scale/run.py $(CASES)
+
+bench: build
+	@tools/bench-env.sh
+	@python3 tests/bench/compare.py $(ARGS)
 
 dev asan tsan:
 	@tools/deps.sh

@@ -3,6 +3,7 @@
 #
 #   tools/deps.sh build    what building takes
 #   tools/deps.sh          what the tests take as well
+#   tools/deps.sh bench    what comparing with other servers takes as well
 set -eu
 
 # Libraries, and their headers: by package.
@@ -15,6 +16,9 @@ if [ "${1:-all}" != build ]; then
     packages="$packages libclang-rt-14-dev"
     programs="$programs clang:clang clang-format:clang-format clang-tidy:clang-tidy git:git valgrind:valgrind
         util-linux:flock sqlite3:sqlite3 curl:curl procps:ps openjdk-17-jdk-headless:javac maven:mvn"
+fi
+if [ "${1:-all}" = bench ]; then
+    programs="$programs nghttp2-server:nghttpd nghttp2-client:h2load strace:strace"
 fi
 
 missing=

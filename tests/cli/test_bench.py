@@ -1,6 +1,11 @@
 """`perdure bench`: its workloads on a real server, its figures, and that it notices what is wrong."""
 
+import json
+import os
 import re
+import subprocess
+import sys
+import tempfile
 
 from command import begin, end, perdure
 from lib import actions as act
@@ -216,3 +221,51 @@ def test_usage(t):
                           ("timeout", "0"), ("pid", "0"), ("pid", str((1 << 22) + 1))):
         perdure("bench", "--" + option, value, *where).failed(2, "--" + option)
     perdure("bench", "--count", "1", "--duration", "1s", *where).failed(2, "exclude")
+
+
+# ---- the comparison with other servers ----
+
+COMPARE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "bench")
+
+
+def figures(cpu, post, rate=100.0):
+    return {"operations": 9, "rate": rate, "latencyMs": {"p50": 1.5, "p99": 3.0, "max": 4.0}, "cpuUs": cpu,
+            "posts": cpu / post, "writtenBytes": 2048.0, "rssBytes": 1 << 20}
+
+
+def test_the_tables_of_the_comparison(t):
+    """Medians over the rounds with their spread, multiples of a POST of the same round and of Perdure's median."""
+    start = {"readyMs": 5.0, "rssBytes": 3 << 20, "cpuMs": 0.25}
+    rounds = [{"nghttpd": post, "Perdure": {"start": start, "hello1@64": figures(ours, post)},
+               "Restate": {"start": start, "hello1@64": figures(theirs, post, rate=7.0)}}
+              for post, ours, theirs in ((2.0, 60.0, 900.0), (4.0, 80.0, 720.0), (2.0, 70.0, 700.0))]
+    result = {"date": "2026-12-01", "quick": True, "cores": 2, "kernel": "k", "load": 1.0, "rounds": rounds,
+              "disk": {"inPlace": {"p50": 1.0, "p99": 2.0}, "appended": {"p50": 3.0, "p99": 4.0}},
+              "about": {"Perdure": "", "Restate": ""},
+              "flushes": {"Perdure": {"loaded": 0.125, "alone": 4.0, "calls": ["fdatasync"], "waited": 4.2}}}
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as f:
+        json.dump(result, f)
+        f.flush()
+        done = subprocess.run([sys.executable, os.path.join(COMPARE, "compare.py"), "--table", f.name],
+                              capture_output=True, text=True, timeout=30, check=True)
+    for row in ("| Perdure | all of it | 70.0 (60.0-80.0) | 30.0 | 1.00 | - | - | - |",
+                "| Restate | its log | 720 (700-900) | 350 | 10.3 | - | - | - |",
+                "| Perdure | 4 | 4.00 | 0.12 | fdatasync | 2.00 (2.00-2.00) |",
+                "| Restate | its log | - | - | 7.00 (7.00-7.00) | - |",
+                "| Perdure | 5.00 (5.00-5.00) | 3.00 (3.00-3.00) | 0.25 (0.25-0.25) |"):
+        assert row in done.stdout.splitlines(), (row, done.stdout)
+
+
+def test_the_command_and_the_comparison_see_the_same_process(t):
+    s = t.own_server()
+    sys.path.insert(0, COMPARE)
+    from process import tree, use
+    bench(s, "--count", "200", "--pid", str(s.pid)).ok()
+    before = use(s.pid)
+    got = bench(s, "--count", "300", "--pid", str(s.pid), "--json").ok().json
+    after = use(s.pid)
+    assert tree(s.pid) == [s.pid], tree(s.pid)
+    # `use` has looked before and after, so it has seen as much and a bit more.
+    cpu = (after["cpu"] - before["cpu"]) * 1e6
+    assert got["process"]["cpuUs"] * 300 * 0.99 <= cpu <= got["process"]["cpuUs"] * 300 * 1.5 + 20000, (cpu, got)
+    assert after["written"] - before["written"] >= (got["process"]["writtenBytes"] or 0) * 300 * 0.99, (after, got)
