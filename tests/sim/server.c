@@ -332,7 +332,7 @@ static bool host_is_draining(void *arg)
     return ((struct server *)arg)->state == DRAINING;
 }
 
-static enum err host_overload(void *arg, struct error *err)
+static enum err host_overload(void *arg, size_t bytes UNUSED, struct error *err)
 {
     struct server *sv = arg;
     const struct settings *set = &sv->s->settings;
