@@ -91,6 +91,8 @@ static bool tries(struct shrinker *sh, const struct sim_options *opts)
     run(sh, opts);
     if (sh->last->report.result != SIM_FAILED || strcmp(sh->last->report.checker, sh->checker) != 0)
         return false;
+    if (sh->last->report.actions > sh->best.actions) /* without something it went on for longer */
+        return false;
     accept(sh, opts);
     return true;
 }
