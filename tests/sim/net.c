@@ -132,8 +132,9 @@ static void conn_ends(void *arg)
 /* Never inside a callback of rpc/: as an event. */
 static void conn_end_soon(struct net_conn *c, usec_t after)
 {
-    if (!heap_has(&c->ends.node))
-        sched_set(&c->s->sched, &c->ends, sim_now(c->s) + after);
+    usec_t at = sim_now(c->s) + after;
+    if (!heap_has(&c->ends.node) || c->ends.at > at)
+        sched_set(&c->s->sched, &c->ends, at);
 }
 
 static void arm_tick(struct net_conn *c, struct rpc_conn *rpc, struct sched_event *ev)
@@ -205,7 +206,8 @@ static void client_ticks(void *arg)
     struct error err = {0};
     if (rpc_conn_tick(c->client, client_mono(c), &err))
         conn_end_soon(c, 0);
-    arm_tick(c, c->client, &c->client_tick);
+    else
+        arm_tick(c, c->client, &c->client_tick);
 }
 
 static void server_ticks(void *arg)
@@ -432,7 +434,8 @@ struct call *net_call(struct net_conn *conn, const char *method, struct bytes re
     const struct rpc_client_events ev = {NULL, call_message, call_finished, c};
     sim_trace(s, "sent %" PRIu64 " %s actor=%" PRIu64 " %zu %" PRIx64, c->id, method, c->actor,
               request.len, bytes_hash(c->request));
-    if (s->opts.is_traced && strncmp(method, "Abandon", 7) != 0 && strcmp(method, "GetWorkItems") != 0)
+    if (s->opts.is_traced && strncmp(method, "Abandon", 7) != 0 &&
+        strcmp(method, "GetWorkItems") != 0)
         fprintf(stderr, "           '%.*s'\n", BYTES_FMT(wire_bytes_find(c->request, 1)));
     if (conn->client)
         c->rpc = rpc_conn_call(conn->client, path, md, conn->has_hub ? 2 : 1, timeout, false, &ev,
