@@ -501,7 +501,8 @@ static void print_item(const struct worker *w, const struct held *h)
         return;
     }
     fprintf(stderr, "           worker %u: turn of '%.*s' %.*s, %zu past events, new:", w->number,
-            BYTES_FMT(wire_view(r->instanceid)), BYTES_FMT(wire_string(r->executionid)), r->n_pastevents);
+            BYTES_FMT(wire_view(r->instanceid)), BYTES_FMT(wire_string(r->executionid)),
+            r->n_pastevents);
     for (size_t i = 0; i < r->n_newevents; i++)
         fprintf(stderr, " %d", (int)r->newevents[i]->event_type_case);
     fprintf(stderr, "\n");

@@ -67,7 +67,7 @@ static int set_up(void **state)
                           .arg = f};
     vfs_use(&f->vfs);
     settings_defaults(&f->settings);
-    snprintf(f->dir, sizeof(f->dir), "/tmp/perdure-sim-disk-XXXXXX");
+    snprintf(f->dir, sizeof(f->dir), "/tmp/sim-disk-XXXXXX");
     assert_non_null(mkdtemp(f->dir));
     snprintf(f->url, sizeof(f->url), "sqlite:%s/t.db", f->dir);
     flushed_show(&f->disk, "t.db");
