@@ -203,6 +203,13 @@ void disk_sync_lost(struct disk *d, struct disk_file *f)
     apply_some(d, f);
 }
 
+void disk_forget(struct disk_file *f)
+{
+    set_len(&f->seen, f->medium.len);
+    if (f->medium.len)
+        memcpy(f->seen.ptr, f->medium.ptr, f->medium.len);
+}
+
 size_t disk_bytes(const struct disk *d)
 {
     size_t n = 0;
@@ -245,9 +252,7 @@ static void cut_file(struct disk *d, struct disk_file *f, enum disk_cut how)
         return;
     }
     f->is_seen = f->is_on_medium = true;
-    set_len(&f->seen, f->medium.len);
-    if (f->medium.len)
-        memcpy(f->seen.ptr, f->medium.ptr, f->medium.len);
+    disk_forget(f);
 }
 
 void disk_crash(struct disk *d, enum disk_cut how)

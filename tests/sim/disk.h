@@ -60,6 +60,8 @@ void disk_truncate(struct disk *d, struct disk_file *f, uint64_t len);
 void disk_sync(struct disk *d, struct disk_file *f);
 /* The flush fails: what waited is on the medium in part, and forgotten. */
 void disk_sync_lost(struct disk *d, struct disk_file *f);
+/* What the system shows is what is on the medium. */
+void disk_forget(struct disk_file *f);
 size_t disk_bytes(const struct disk *d); /* of all files that the process sees */
 bool disk_has_waiting(const struct disk *d);
 

@@ -436,6 +436,30 @@ static void die_at(struct server *sv, usec_t at)
     sched_set(&sv->s->sched, &sv->die_event, at);
 }
 
+static void tell_stream(void *arg, const struct work_stream_options *o, usec_t connected,
+                        const uint32_t unsettled[WORK_KINDS])
+{
+    struct server *sv = arg;
+    (void)connected;
+    model_stream_figure(sv->s->model, o->id, unsettled[WORK_TURN], unsettled[WORK_TASK]);
+}
+
+/* Nothing is left to do: what should have happened by now is looked for. */
+static void tell_idle(struct server *sv)
+{
+    if (!is_observed(sv) || sv->state != UP || !engine_is_healthy(sv->engine))
+        return;
+    tell_time(sv);
+    LIST_FOR_EACH (&sv->streams, n) {
+        struct stream *st = LIST_ENTRY(n, struct stream, link);
+        if (st->sink.unsent)
+            model_stream_slow(sv->s->model, st->id,
+                              st->sink.unsent(st->sink.arg) >= sv->s->settings.stream_unsent_bytes);
+    }
+    model_idle(sv->s->model);
+    work_streams_each(sv->engine, tell_stream, sv);
+}
+
 static void run(void *arg)
 {
     struct server *sv = arg;
@@ -461,6 +485,8 @@ static void run(void *arg)
         keep_log_bounded(sv);
     }
     sv->in_engine = false;
+    if (!more && !sv->head)
+        tell_idle(sv);
     sv->busy_until = sim_now(s) + sv->ahead + RUN_TIME;
     sv->ahead = 0;
     if (sv->state == DYING) {
@@ -685,6 +711,8 @@ static enum err open_store(struct server *sv, struct error *err)
         .prng = &sv->prng,
         .vfs = SIM_VFS,
     };
+    if (vfs_settle(&s->vfs, "sim.db-wal"))
+        return error_set(err, ERR_STORE_OPEN, "the log cannot be flushed");
     enum err rc = store_open(&so, &sv->store, err);
     if (rc) {
         sv->store = NULL;

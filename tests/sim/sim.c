@@ -210,7 +210,7 @@ static bool has_seen_enough(const struct sim *s)
         return sim_now(s) >= s->opts.time_max;
     if (sim_now(s) >= TIME_MAX)
         return true;
-    return s->commands >= COMMANDS_MIN + COMMANDS_MIN / 2 &&
+    return s->commands >= COMMANDS_MIN + COMMANDS_MIN / 20 &&
            (s->is_quiet || s->opts.drop_all_faults ||
             (s->crashes >= CRASHES_MIN && s->other_faults >= FAULTS_MIN));
 }

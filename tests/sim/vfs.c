@@ -99,6 +99,22 @@ static int call(enum vfs_op op)
     return r->rc;
 }
 
+int vfs_settle(struct vfs *v, const char *name)
+{
+    struct disk_file *f = disk_find(v->disk, name);
+    if (!f)
+        return SQLITE_OK;
+    v->takes(v->arg, v->sync_time(v->arg));
+    int rc = call(VFS_SYNC);
+    if (rc && !v->is_dead)
+        disk_sync_lost(v->disk, f);
+    if (rc)
+        return rc;
+    disk_sync(v->disk, f);
+    disk_forget(f);
+    return SQLITE_OK;
+}
+
 /* ---- reading and writing ------------------------------------------------------------------------------------ */
 
 static void drop_locks(struct vfs_file *f);

@@ -63,6 +63,9 @@ struct vfs {
 /* Registers both; once. `v` is used from now on, and lives as long as any connection. */
 void vfs_use(struct vfs *v);
 void vfs_fail(struct vfs *v, enum vfs_op op, unsigned nth, int rc, bool is_lasting);
-void vfs_heal(struct vfs *v);   /* no rule, no limit, no armed crash */
-void vfs_kill(struct vfs *v);   /* the crash, now */
+void vfs_heal(struct vfs *v); /* no rule, no limit, no armed crash */
+void vfs_kill(struct vfs *v); /* the crash, now */
+/* What the store does with the log in the real file system before it opens it (sqlite_file.c): flush it, and forget what the
+ * system shows of it, so that it is read from the disk. SQLITE_OK, or what the flush says. */
+int vfs_settle(struct vfs *v, const char *name);
 void vfs_revive(struct vfs *v); /* after the process is gone and disk_crash() */
