@@ -407,25 +407,13 @@ static int flush_log(struct sqlite_conn *c)
     return rc;
 }
 
-/* One whose flush failed may even have lost them, with the system still showing them and no later flush writing them
- * (store_reopen() has the same case): so what the log shows is copied into the database. When that cannot be now (a full disk,
- * somebody else reads), the flush has to do. */
-static int settle_log(struct sqlite_conn *c)
-{
-    int rc = flush_log(c);
-
-    if (rc == SQLITE_OK)
-        rc = sqlite3_wal_checkpoint_v2(c->sql, NULL, SQLITE_CHECKPOINT_RESTART, NULL, NULL);
-    return (rc & 0xff) == SQLITE_FULL || (rc & 0xff) == SQLITE_BUSY ? SQLITE_OK : rc;
-}
-
 static enum err conn_settle(struct conn *base, struct error *err)
 {
     struct sqlite_conn *c = self(base);
     int rc = c->db->file.path ? exec(c, "PRAGMA journal_mode = WAL") : SQLITE_OK;
 
     if (rc == SQLITE_OK && c->db->file.path)
-        rc = settle_log(c);
+        rc = flush_log(c);
     return rc == SQLITE_OK ? OK : fail(c, rc, err, "turn on the write-ahead log");
 }
 

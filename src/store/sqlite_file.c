@@ -215,6 +215,27 @@ static enum err look_at(struct sqlite_file *f, struct error *err)
     return check_header(f, header, (size_t)n, err);
 }
 
+/* What a process before us wrote to the log and did not flush, or could not: after a flush that failed the system goes on
+ * showing pages that are not on the disk, and no later flush writes them. So the log is flushed and then read from the disk
+ * again: a transaction that is not wholly there is none. */
+static enum err settle_log(const struct sqlite_file *f, struct error *err)
+{
+    char *path = format_path(f->path, "-wal");
+    int fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
+    enum err e = OK;
+
+    if (fd >= 0 && fsync(fd) != 0)
+        e = error_set(err, ERR_STORE_OPEN, "could not flush \"%s\": %s; try again", path,
+                      strerror(errno));
+    if (fd >= 0 && e == OK)
+        (void)posix_fadvise(fd, 0, 0,
+                            POSIX_FADV_DONTNEED); /* a hint: what stays cached was flushed */
+    if (fd >= 0)
+        close(fd);
+    free(path);
+    return e; /* a log that cannot be opened is SQLite's to complain about */
+}
+
 enum err sqlite_file_open(struct bytes path, struct sqlite_file *f, struct error *err)
 {
     enum err e;
@@ -223,7 +244,7 @@ enum err sqlite_file_open(struct bytes path, struct sqlite_file *f, struct error
     if ((e = resolve(path, &f->path, err)))
         return e;
     f->lock_path = format_path(f->path, ".lock");
-    if ((e = lock(f, err)) || (e = look_at(f, err))) {
+    if ((e = lock(f, err)) || (e = look_at(f, err)) || (e = settle_log(f, err))) {
         sqlite_file_close(f);
         return e;
     }
