@@ -74,11 +74,6 @@ static void *ping_build(void)
     return msg;
 }
 
-static void item_free(void *item)
-{
-    rpc_msg_unref(item);
-}
-
 static bool turn_may_go(const struct object *o)
 {
     return orch_is_dispatchable(o);
@@ -117,7 +112,6 @@ const struct object_kind ORCHESTRATION = {
     .task_may_go = task_may_go,
     .task_instance = task_instance,
     .ping_build = ping_build,
-    .item_free = item_free,
     .waiter_met = orch_waiter_met,
     .waiter_answer = orch_waiter_answer,
     .waiter_late = orch_waiter_late,

@@ -284,8 +284,7 @@ static enum err apply_task(struct step *s, struct object *o, const struct plan_i
                                 orch_task_version(o, wire_string(task->version)), err);
     if (!rc && keep)
         orch_open_add(
-            o, &(struct open_action){.kind = it->kind, .id = it->id, .key = key, .group = t.group},
-            BYTES_NONE);
+            o, &(struct open_action){.kind = it->kind, .id = it->id, .key = key, .group = t.group});
     return rc;
 }
 
@@ -300,9 +299,7 @@ static enum err apply_timer(struct step *s, struct object *o, const struct plan_
         .what = ORCH_TIMER_USER,
         .ref = orch_timer_ref(it->id, it->nanos),
     };
-    orch_open_add(o,
-                  &(struct open_action){.kind = it->kind, .id = it->id, .key = key, .due = it->due},
-                  BYTES_NONE);
+    orch_open_add(o, &(struct open_action){.kind = it->kind, .id = it->id, .key = key});
     return step_timer_add(s, &t, err);
 }
 
@@ -352,12 +349,12 @@ enum err plan_apply(struct step *s, struct object *o, const struct plan *p, uint
             break;
         case HISTORY_EVENT__EVENT_TYPE_SUB_ORCHESTRATION_INSTANCE_CREATED:
             if (keep)
-                orch_open_add(o, &(struct open_action){.kind = it->kind, .id = it->id}, it->child);
+                orch_open_add(o, &(struct open_action){.kind = it->kind, .id = it->id});
             rc = orch_start_child(s, o, it->id, it->action->createsuborchestration, it->child, err);
             break;
         case HISTORY_EVENT__EVENT_TYPE_EVENT_SENT:
             if (keep)
-                orch_open_add(o, &(struct open_action){.kind = it->kind, .id = it->id}, BYTES_NONE);
+                orch_open_add(o, &(struct open_action){.kind = it->kind, .id = it->id});
             rc = apply_to_other(s, o, it, err);
             break;
         default:

@@ -56,8 +56,8 @@ static enum err event_of_row(struct step *s, const struct object *o, uint64_t ro
     enum err rc = OK;
     if (st->is_framed && (row == 1 || row == o->row.history_rows)) { /* in memory */
         struct bytes all = strbuf_bytes(&st->frames);
-        size_t at = row == 1 ? 0 : st->last_row;
-        find_in_frames(&f, bytes_of(all.ptr + at, all.len - at));
+        size_t at = row == 1 ? 0 : st->last_row; /* nothing is there when all rows are empty */
+        find_in_frames(&f, at > 0 ? bytes_of(all.ptr + at, all.len - at) : all);
     } else {
         rc = store_history_read(s->reader, o->row.execution, row, 1, find_in_row, &f, err);
     }
@@ -66,15 +66,6 @@ static enum err event_of_row(struct step *s, const struct object *o, uint64_t ro
         return error_set(err, ERR_CORRUPT, "history of instance '%.*s' has no good row %llu",
                          BYTES_FMT(o->row.id), (unsigned long long)row);
     return rc;
-}
-
-static struct bytes string_in(struct bytes body, uint32_t number)
-{
-    struct bytes box = wire_bytes_find(body, number);
-    if (bytes_is_none(box))
-        return BYTES_NONE;
-    struct bytes text = wire_bytes_find(box, 1);
-    return bytes_is_none(text) ? BYTES_LIT("") : text;
 }
 
 static bool take_started(struct orchestration *st, size_t at, struct bytes *body)
@@ -106,7 +97,7 @@ static enum err input_of(struct step *s, struct object *o, struct bytes *input, 
         rc = event_of_row(s, o, row, HISTORY_EVENT__EVENT_TYPE_EXECUTION_STARTED, &body, err);
     if (rc)
         return rc;
-    *input = string_in(body, 3);
+    *input = wire_string_value_find(body, 3);
     return OK;
 }
 
@@ -151,7 +142,7 @@ static enum err add_payloads(struct step *s, struct object *o, OrchestrationStat
     if ((rc = event_of_row(s, o, o->row.history_rows, HISTORY_EVENT__EVENT_TYPE_EXECUTION_COMPLETED,
                            &done, err)))
         return rc;
-    state->output = wire_string_value(s->arena, string_in(done, 2));
+    state->output = wire_string_value(s->arena, wire_string_value_find(done, 2));
     struct bytes failure = wire_bytes_find(done, 3);
     if (o->row.status == ORCH_FAILED && !bytes_is_none(failure))
         return wire_unpack(&task_failure_details__descriptor, s->arena, failure,

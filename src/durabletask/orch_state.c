@@ -246,18 +246,15 @@ struct open_action *orch_open_find(const struct object *o, HistoryEvent__EventTy
     return n ? CONTAINER_OF(n, struct open_action, node) : NULL;
 }
 
-void orch_open_add(struct object *o, const struct open_action *a, struct bytes child)
+void orch_open_add(struct object *o, const struct open_action *a)
 {
     struct orchestration *st = orch_of(o);
-    struct open_action *copy = malloc(sizeof(*copy) + child.len);
+    struct open_action *copy = malloc(sizeof(*copy));
     ASSERT(copy);
-    memcpy(copy, a, sizeof(*copy));
-    copy->child_len = (uint32_t)child.len;
-    if (child.len)
-        memcpy(copy->child, child.ptr, child.len);
+    *copy = *a;
     hashmap_insert(&st->open, &copy->node, open_hash(a->kind, a->id));
     list_push_back(&st->open_list, &copy->link);
-    st->open_bytes += sizeof(*copy) + child.len + 16;
+    st->open_bytes += sizeof(*copy) + 16;
 }
 
 void orch_open_remove(struct object *o, HistoryEvent__EventTypeCase kind, int32_t id)
@@ -268,7 +265,7 @@ void orch_open_remove(struct object *o, HistoryEvent__EventTypeCase kind, int32_
         return;
     hashmap_remove(&st->open, &a->node);
     list_remove(&a->link);
-    st->open_bytes -= sizeof(*a) + a->child_len + 16;
+    st->open_bytes -= sizeof(*a) + 16;
     free(a);
 }
 
@@ -287,46 +284,19 @@ struct hydration {
     struct error *err;
 };
 
-static struct bytes string_value_in(struct bytes body, uint32_t number)
-{
-    struct bytes box = wire_bytes_find(body, number);
-    if (bytes_is_none(box))
-        return BYTES_NONE;
-    struct bytes text = wire_bytes_find(box, 1);
-    return bytes_is_none(text) ? BYTES_LIT("") : text;
-}
-
-static usec_t timestamp_in(struct bytes body, uint32_t number)
-{
-    struct bytes ts = wire_bytes_find(body, number);
-    uint64_t seconds = bytes_is_none(ts) ? 0 : wire_varint_find(ts, 1);
-    uint64_t nanos = bytes_is_none(ts) ? 0 : wire_varint_find(ts, 2);
-    return (usec_t)seconds * USEC_PER_SEC + (usec_t)(nanos / 1000);
-}
-
 static enum err hydrate_action(struct hydration *h, const struct event_head *head)
 {
     struct open_action a = {.kind = head->type, .id = head->id};
-    struct bytes child = BYTES_NONE;
     enum err rc = OK;
-    switch (head->type) {
-    case HISTORY_EVENT__EVENT_TYPE_TASK_SCHEDULED:
+    if (head->type == HISTORY_EVENT__EVENT_TYPE_TASK_SCHEDULED ||
+        head->type == HISTORY_EVENT__EVENT_TYPE_TIMER_CREATED)
         a.key = h->next_key++;
+    if (head->type == HISTORY_EVENT__EVENT_TYPE_TASK_SCHEDULED)
         rc = step_group(h->s, h->o->row.hub, WORK_TASK, head->name,
-                        orch_task_version(h->o, string_value_in(head->body, 2)), &a.group, h->err);
-        break;
-    case HISTORY_EVENT__EVENT_TYPE_TIMER_CREATED:
-        a.key = h->next_key++;
-        a.due = timestamp_in(head->body, 1);
-        break;
-    case HISTORY_EVENT__EVENT_TYPE_SUB_ORCHESTRATION_INSTANCE_CREATED:
-        child = wire_bytes_find(head->body, 1);
-        break;
-    default:
-        break;
-    }
+                        orch_task_version(h->o, wire_string_value_find(head->body, 2)), &a.group,
+                        h->err);
     if (!rc)
-        orch_open_add(h->o, &a, child);
+        orch_open_add(h->o, &a);
     return rc;
 }
 

@@ -63,9 +63,6 @@ struct open_action {
     int32_t id;
     uint32_t group; /* task */
     uint64_t key;   /* task, timer */
-    usec_t due;     /* timer */
-    uint32_t child_len;
-    char child[]; /* child: its instance id */
 };
 
 struct inbox_row {
@@ -127,7 +124,7 @@ struct orchestration *orch_new_state(struct object *o);
 MUST_CHECK enum err orch_hydrate(struct step *s, struct object *o, struct error *err);
 struct open_action *orch_open_find(const struct object *o, HistoryEvent__EventTypeCase kind,
                                    int32_t id);
-void orch_open_add(struct object *o, const struct open_action *a, struct bytes child);
+void orch_open_add(struct object *o, const struct open_action *a);
 void orch_open_remove(struct object *o, HistoryEvent__EventTypeCase kind, int32_t id);
 void orch_open_clear(struct object *o);
 /* Version for matching an activity: its own, else the orchestration's (spec 8.3). */

@@ -119,7 +119,6 @@ MUST_CHECK enum err step_group(struct step *s, uint32_t hub, enum work_kind kind
 /* ---- timers, mail, bulk deletes -------------------------------------------------------------------------- */
 
 MUST_CHECK enum err step_timer_add(struct step *s, const struct store_timer *t, struct error *err);
-MUST_CHECK enum err step_timer_cancel(struct step *s, usec_t due, uint64_t key, struct error *err);
 /* A message handled in a later batch (exactly once, also over a crash). seq and partition are set here. */
 MUST_CHECK enum err step_mail(struct step *s, struct store_mail *m, struct error *err);
 /* History and timers of an execution, or its timers, or the inbox of an object: at once if few, else in bounded steps after
@@ -171,7 +170,6 @@ struct object_kind {
     /* The instance that an answer without a token will name. */
     struct bytes (*task_instance)(const struct store_task *t);
     void *(*ping_build)(void);
-    void (*item_free)(void *item);
     /* Waiters: is it over, and the answer. `o` NULL: unknown (only after the deadline). */
     bool (*waiter_met)(const struct object *o, uint32_t mode);
     enum err (*waiter_answer)(struct step *s, struct object *o, uint32_t mode, struct strbuf *reply,

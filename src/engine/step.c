@@ -209,13 +209,6 @@ enum err step_timer_add(struct step *s, const struct store_timer *t, struct erro
     return OK;
 }
 
-enum err step_timer_cancel(struct step *s, usec_t due, uint64_t key, struct error *err)
-{
-    bool existed;
-    s->wrote = true;
-    return store_timer_delete(s->store, due, key, &existed, err);
-}
-
 enum err step_mail(struct step *s, struct store_mail *m, struct error *err)
 {
     enum err rc = step_next_key(s, 1, &m->seq, err);

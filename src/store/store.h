@@ -351,7 +351,6 @@ struct store_stats {
 };
 void store_stats(struct store *st, struct store_stats *out); /* any thread; cheap */
 uint64_t store_log_bytes(const struct store *st); /* wal_bytes; any thread; no system call */
-uint64_t store_log_bytes(const struct store *st); /* wal_bytes; any thread; no system call */
 
 /* Copies the log into the database. The checkpointer is a connection of its own, for a thread of
  * its own (or the simulator's step); passive: never blocks the writer. NULL for `memory`. */
