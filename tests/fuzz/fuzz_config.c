@@ -126,7 +126,7 @@ static void clean_up(void)
 
 int LLVMFuzzerInitialize(int *argc UNUSED, char ***argv UNUSED)
 {
-    (void)snprintf(file, sizeof(file), "/tmp/perdure-fuzz-config-%ld", (long)getpid());
+    (void)snprintf(file, sizeof(file), "/tmp/fuzz-config-%ld", (long)getpid());
     report = fopen("/dev/null", "w+e");
     ASSERT(report);
     setenv("PERDURE_SERVER", "unix:/nonexistent/perdure", 1);

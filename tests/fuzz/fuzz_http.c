@@ -43,7 +43,7 @@ int LLVMFuzzerInitialize(int *argc UNUSED, char ***argv UNUSED)
     struct error err = {0};
     char url[sizeof(address.sun_path) + 8];
 
-    (void)snprintf(address.sun_path, sizeof(address.sun_path), "/tmp/perdure-fuzz-http-%ld",
+    (void)snprintf(address.sun_path, sizeof(address.sun_path), "/tmp/fuzz-http-%ld",
                    (long)getpid());
     (void)snprintf(url, sizeof(url), "unix:%s", address.sun_path);
     metrics = metrics_new();

@@ -159,7 +159,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     w->settings.turn_events = 5;
     w->settings.history_chunk_bytes = 256;
-    w->settings.cache_objects = 3;
+    w->settings.cache_objects = 1;
+    w->settings.request_bytes = 2048; /* an input can be larger */
+    w->settings.stream_unsent_bytes = 1024;
     w->settings.ready_group = 4;
     struct served *s = served_new(w);
     struct talk *t = talk_new(s, AGENTS[0]);

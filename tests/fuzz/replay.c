@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
+__attribute__((weak)) int LLVMFuzzerInitialize(int *argc, char ***argv); /* if it has one */
 
 static unsigned long inputs;
 
@@ -67,6 +68,8 @@ static void replay_path(const char *path)
 
 int main(int argc, char **argv)
 {
+    if (LLVMFuzzerInitialize)
+        LLVMFuzzerInitialize(&argc, &argv);
     for (int i = 1; i < argc; i++)
         replay_path(argv[i]);
     printf("%lu inputs replayed\n", inputs);

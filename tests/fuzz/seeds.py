@@ -143,6 +143,17 @@ MESSAGES = {
     "custom": WORK + start("a", "O", msg(8, msg(1, "k") + msg(2, "v"))) + turn(task(0), more=box(3, '"status"')) + get(),
     "undecodable": WORK + start() + op("CompleteOrchestratorTask", msg(4, "x") + b"\xff") + turn(more=msg(2, b"\x0a\xff")) + get(),
     "long": WORK + start() + b"".join(turn(task(i)) + result(box(3, "x" * 60)) for i in range(12)) + turn(done(20)) + history() + get(),
+    "chunks": WORK + start() + turn(task(0), more=num(8, 1) + msg(9, num(1, 0))) + turn(task(1), more=msg(9, num(1, 1))) + result() * 2 + get(),
+    "partial": WORK + start() + op("CompleteOrchestratorTask", msg(1, "a") + num(8, 1)) + op(GIVE_BACK) + op(ADVANCE, b"\x05") + turn(done(0)),
+    "childfails": WORK + start() + turn(child(0, "C", "kid")) + turn(done(0, 3, msg(6, FAILURE))) + turn(done(1)) + history(),
+    "childthere": WORK + start("kid") + start() + turn(task(0)) + turn(child(0, "C", "kid")) + turn(done(1)) + result() + get(),
+    "replaced": WORK + start() + turn(child(0, "C", "kid")) + start("kid", "O", msg(6, num(1, 0) + num(1, 5) + num(1, 6))) + turn(done(0)) * 3 + get(),
+    "late": start() + op(TIMED_WAIT, msg(1, "a")) + op(ADVANCE, b"\x0a") + op(TIMED_WAIT, msg(1, "a") + num(2, 1)) + op(ADVANCE, b"\x05"),
+    "oversize": WORK + start() + turn(task(0), more=box(3, "x" * 2500)) + op("CompleteActivityTask", msg(1, "a") + box(3, "y" * 2500)) + get(),
+    "unread": WORK + b"".join(start(c, "O", box(3, "v")) for c in "abcdefgh") + turn(done(0, 2, msg(4, msg(1, "2")))) * 9,
+    "javaerror": op(RECONNECT, b"\x02") + WORK + start() + op("CompleteOrchestratorTask", msg(1, "a") + b"\xff") + WORK + start("b") + op("CompleteOrchestratorTask", msg(1, "b") + done(0)),
+    "tags": WORK + start("a", "O", msg(8, msg(1, "k") + msg(2, "v"))) + turn(task(0, "T", msg(4, msg(1, "k") + msg(2, "w")))) + result() + turn(done(1, 2, msg(7, msg(1, "z") + msg(2, "y")))) + get(),
+    "many": WORK + b"".join(start(f"i{n}") for n in range(9)) + turn(task(0)) * 9 + result() * 9 + turn(done(1)) * 9 + op("TerminateInstance", msg(1, "i3")),
     "every": b"".join(op(m, msg(1, "a")) for m in METHODS),
 }
 for name, data in MESSAGES.items():

@@ -3,7 +3,7 @@
  * The Durable Task service and the health service are registered on an rpc_server; what the server puts between them and the
  * engine (executor, loops) is a queue that served_run() empties. A connection is a server end alone, for bytes made by hand, or
  * with a client end that it is joined to.
- * Tests: tests/fuzz/, tests/unit/test_served.c
+ * Tests: tests/fuzz/fuzz_conn.c, tests/fuzz/fuzz_messages.c
  */
 #pragma once
 

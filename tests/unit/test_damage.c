@@ -391,6 +391,25 @@ static void a_history_without_its_rows_is_damaged(void **state)
     world_free(w);
 }
 
+/* Found by fuzz_store: the frames in memory are no place then. */
+static void a_history_of_empty_rows_has_no_input(void **state)
+{
+    (void)state;
+    struct world *w = quiet_world();
+    struct world_stream *st = world_stream(w, 0, 0);
+    assert_ok(world_start(w, "i", "O", "\"in\""));
+    assert_ok(world_complete(w, world_turn(st), act_done(w, 0, COMPLETED, "\"out\""), NULL));
+    world_sql(w, "UPDATE history SET frames = x'', sum = NULL RETURNING 1");
+    world_sql(w, "UPDATE object SET history_bytes = 0, status = 0, base_status = 0, sum = NULL "
+                 "RETURNING 1");
+    world_restart(w);
+    st = world_stream(w, 0, 0);
+    assert_ok(world_raise(w, "i", "e", "1"));
+    (void)world_turn(st); /* reads the history, and keeps it */
+    assert_null(world_get(w, "i")->input);
+    world_free(w);
+}
+
 /* Found by fuzz_store: the kind was an index. */
 static void a_sort_of_work_that_is_none_is_nobodys(void **state)
 {
@@ -473,6 +492,7 @@ int main(void)
         cmocka_unit_test(a_changed_timer_does_not_fire),
         cmocka_unit_test(numbers_that_no_server_writes_are_damage),
         cmocka_unit_test(a_history_without_its_rows_is_damaged),
+        cmocka_unit_test(a_history_of_empty_rows_has_no_input),
         cmocka_unit_test(a_sort_of_work_that_is_none_is_nobodys),
         cmocka_unit_test(the_log_says_why_a_read_failed),
     };
