@@ -356,7 +356,7 @@ struct client *client_new(struct sim *s, unsigned n)
     c->actor = 100 + n;
     c->p = sched_stream(s->seed, "client", n);
     c->retries = prng_below(&c->p, 2);
-    c->pause_max = (usec_t)draw_range(&c->p, 100, 600) * USEC_PER_MSEC;
+    c->pause_max = (usec_t)draw_range(&c->p, 200, 900) * USEC_PER_MSEC;
     c->next = (struct sched_event){.fn = next_op, .arg = c};
     c->connect = (struct sched_event){.fn = connect_now, .arg = c};
     return c;
