@@ -81,6 +81,26 @@ static void say_what_lives(struct sim *s)
              server_is_idle(s->server), text);
 }
 
+void sim_print_living(struct sim *s)
+{
+    sqlite3_stmt *st = NULL;
+    if (sqlite3_prepare_v2(
+            s->image,
+            "SELECT key, hub, id, name, status, flags, inbox_first, inbox_next, history_rows, "
+            "scheduled FROM object WHERE status IN (0, 6, 7) ORDER BY key",
+            -1, &st, NULL) != SQLITE_OK)
+        return;
+    fprintf(stderr,
+            "  key|hub|id|name|status|flags|inbox_first|inbox_next|history_rows|scheduled\n");
+    while (sqlite3_step(st) == SQLITE_ROW) {
+        fprintf(stderr, "  ");
+        for (int i = 0; i < sqlite3_column_count(st); i++)
+            fprintf(stderr, "%s%s", i ? "|" : "", (const char *)sqlite3_column_text(st, i));
+        fprintf(stderr, "\n");
+    }
+    sqlite3_finalize(st);
+}
+
 static void check_rows(struct sim *s)
 {
     static const char *const EMPTY[][2] = {

@@ -4,3 +4,5 @@
 #include "sim/sim.h"
 
 void sim_finish(struct sim *s);
+/* The instances that have not ended, on stderr. */
+void sim_print_living(struct sim *s);

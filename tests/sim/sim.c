@@ -260,6 +260,10 @@ void sim_run(const struct sim_options *opts, struct sim_report *out)
     s->activity = sim_now(s);
     if (!s->has_failed)
         sim_finish(s);
+    if (s->has_failed && s->opts.is_traced) {
+        server_print_work(s->server);
+        sim_print_living(s);
+    }
     count_hits(s);
     *out = (struct sim_report){
         .result = s->has_failed ? SIM_FAILED : SIM_OK,
