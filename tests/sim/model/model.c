@@ -551,6 +551,11 @@ static void refused(struct model *m, struct call *c, int status)
     if (d && d->state == OUT && d->process == m->process) {
         reached(m, REACH_8_5_REFUSED);
         dispatch_return(m, d, false);
+        /* With backoff, for whoever gets it next. */
+        VEC_PUSH(&m->abandons,
+                 ((struct abandon){.item = d->is_turn ? d->inst << 1 | 1 : d->task << 1,
+                                   .at = m->mono,
+                                   .times = 7}));
     }
     if (d && d->token_less)
         d->answered = true;
