@@ -103,6 +103,16 @@ def check_source(name, text, exists):
         yield from ((i, finding) for finding in check_line(name, line))
 
 
+def check_model(name, text):
+    """Yields (line, finding) of one file of the simulator's model: base/ and the messages are all that it may see of the product."""
+    for i, line in enumerate(text.splitlines(), 1):
+        match = INCLUDE.match(line)
+        target = match.group(1) if match else ""
+        if target and not target.startswith("base/") and not target.endswith(".pb-c.h") \
+                and "/" in target:
+            yield i, f"the model may not include {target}"
+
+
 def check_line(name, line):
     if "//" in line:
         yield "comments are /* */ sentences"
@@ -158,6 +168,9 @@ def self_test():
         assert any(want in finding for finding in found), (name, text, found)
     found = list(check_tests("/* Tests: tests/unit/a.c, tests/b.py */\n", {"tests/b.py"}.__contains__))
     assert found == [(1, "tests/unit/a.c is not there")], found
+    found = list(check_model("tests/sim/model/x.c", '#include "base/a.h"\n#include "durabletask.pb-c.h"\n'
+                             '#include "internal.h"\n#include "engine/engine.h"\n#include "wire/pack.h"\n'))
+    assert [i for i, _ in found] == [4, 5], found
     for name, text in fine:
         found = list(check_source(name, text, headers.__contains__))
         assert not found, (name, text, found)
@@ -173,6 +186,10 @@ def main():
         found = list(check_source(name, text, lambda t: (ROOT / "src" / t).exists()))
         found += check_tests(text, lambda path: (ROOT / path).exists())
         for line, finding in found:
+            print(f"{name}:{line}: {finding}")
+            findings += 1
+    for name in tracked("tests/sim/model/*.c", "tests/sim/model/*.h"):
+        for line, finding in check_model(name, (ROOT / name).read_text()):
             print(f"{name}:{line}: {finding}")
             findings += 1
     return 1 if findings else 0

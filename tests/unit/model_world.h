@@ -52,7 +52,7 @@ struct mw {
     uint64_t next_id;
     uint64_t queue[1024]; /* calls that the next batch takes */
     size_t queued;
-    bool has_item_tamper;
+    bool has_item_tamper, has_no_image;
     struct mw_item *items;
     size_t item_count;
     char checker[32], text[1500]; /* the first finding */
@@ -77,6 +77,8 @@ static void mw_found(void *arg, const char *checker, const char *text)
 static sqlite3 *mw_image(void *arg, uint64_t *generation)
 {
     struct mw *w = arg;
+    if (w->has_no_image)
+        return NULL;
     if (!w->db) {
         ASSERT(sqlite3_open_v2(w->path, &w->db, SQLITE_OPEN_READWRITE, NULL) == SQLITE_OK);
         w->generation++;
@@ -166,9 +168,13 @@ static inline int64_t mw_sql(struct mw *w, const char *sql)
     sqlite3 *db;
     sqlite3_stmt *st;
     ASSERT(sqlite3_open_v2(w->path, &db, SQLITE_OPEN_READWRITE, NULL) == SQLITE_OK);
-    ASSERT(sqlite3_prepare_v2(db, sql, -1, &st, NULL) == SQLITE_OK);
-    int rc = sqlite3_step(st);
-    ASSERT(rc == SQLITE_ROW || rc == SQLITE_DONE);
+    int rc = sqlite3_prepare_v2(db, sql, -1, &st, NULL);
+    if (!rc)
+        rc = sqlite3_step(st);
+    if (rc != SQLITE_ROW && rc != SQLITE_DONE) {
+        print_error("%s: %s\n", sql, sqlite3_errmsg(db));
+        fail();
+    }
     int64_t number = rc == SQLITE_ROW ? sqlite3_column_int64(st, 0) : 0;
     sqlite3_finalize(st);
     sqlite3_close(db);
@@ -468,7 +474,9 @@ static inline struct mw_item *mw_next(struct mw *w)
     for (size_t i = 0; i < w->item_count; i++)
         if (!w->items[i].is_taken) {
             w->items[i].is_taken = true;
-            return &w->items[i];
+            struct mw_item *copy = arena_new(w->arena, struct mw_item);
+            *copy = w->items[i]; /* the array moves */
+            return copy;
         }
     return NULL;
 }
