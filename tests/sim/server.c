@@ -528,6 +528,8 @@ static void vfs_crashed(void *arg)
     struct server *sv = ((struct sim *)arg)->server;
     if (sv->is_opening)
         hit(HIT_CRASH_OPENING);
+    if (sv->engine && !sv->engine->is_healthy) /* it is refused, or the store is being opened again */
+        sv->batch_is_open = false;
     sv->crashed_at = sim_now(sv->s) + sv->ahead;
     sim_trace(sv->s, "crash at %" PRId64 "%s", sv->crashed_at,
               sv->batch_is_open ? ", in a batch" : "");
