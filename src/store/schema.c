@@ -53,8 +53,7 @@ static const char MIGRATION_1[] =
 "    tags TEXT, -- a JSON object\n"
 "    trace BLOB,\n"
 "    parent_id TEXT,\n"
-"    parent BLOB,\n"
-"    sum INTEGER -- of the other columns, so that damage shows; NULL: not looked at\n"
+"    parent BLOB\n"
 ") STRICT;\n"
 "CREATE UNIQUE INDEX object_id ON object (hub, kind, id);\n"
 "CREATE TABLE history ( -- one row a turn\n"
@@ -64,7 +63,6 @@ static const char MIGRATION_1[] =
 "    events INTEGER NOT NULL, -- in this row\n"
 "    time INTEGER NOT NULL,\n"
 "    frames BLOB, -- the events, each framed as a protobuf field\n"
-"    sum INTEGER,\n"
 "    PRIMARY KEY (execution, row)\n"
 ") STRICT, WITHOUT ROWID;\n"
 "CREATE TABLE inbox ( -- what arrived and no turn has taken yet\n"
@@ -76,7 +74,6 @@ static const char MIGRATION_1[] =
 "    time INTEGER NOT NULL,\n"
 "    ready INTEGER NOT NULL,\n"
 "    event BLOB,\n"
-"    sum INTEGER,\n"
 "    PRIMARY KEY (object, seq)\n"
 ") STRICT, WITHOUT ROWID;\n"
 "CREATE TABLE task ( -- scheduled work that waits for its result\n"
@@ -87,7 +84,6 @@ static const char MIGRATION_1[] =
 "    ref INTEGER NOT NULL,\n"
 "    time INTEGER NOT NULL,\n"
 "    payload BLOB,\n"
-"    sum INTEGER,\n"
 "    PRIMARY KEY (grp, key)\n"
 ") STRICT, WITHOUT ROWID;\n"
 "CREATE TABLE timer (\n"
@@ -98,7 +94,6 @@ static const char MIGRATION_1[] =
 "    what INTEGER NOT NULL,\n"
 "    ref INTEGER NOT NULL,\n"
 "    payload BLOB,\n"
-"    sum INTEGER,\n"
 "    PRIMARY KEY (due, key)\n"
 ") STRICT, WITHOUT ROWID;\n"
 "CREATE INDEX timer_execution ON timer (execution);\n"
@@ -109,8 +104,7 @@ static const char MIGRATION_1[] =
 "    partition INTEGER NOT NULL,\n"
 "    id TEXT NOT NULL,\n"
 "    what INTEGER NOT NULL,\n"
-"    payload BLOB,\n"
-"    sum INTEGER\n"
+"    payload BLOB\n"
 ") STRICT;\n"
 "CREATE TABLE trash ( -- to be deleted: 1 history and timers of an execution, 2 an inbox\n"
 "    seq INTEGER PRIMARY KEY,\n"
@@ -144,9 +138,18 @@ static const char MIGRATION_1[] =
 "CREATE VIEW instance_counts AS SELECT h.name AS hub,\n"
 "    " STATUS_NAME("c.status") " AS status, c.n AS instances\n"
 "    FROM count AS c JOIN hub AS h ON h.hub = c.hub WHERE c.kind = 1 AND c.n <> 0;\n";
+
+/* A checksum of the other columns, so that damage shows; NULL: of a row that schema 1 wrote, not looked at. */
+static const char MIGRATION_2[] =
+"ALTER TABLE object ADD COLUMN sum INTEGER;\n"
+"ALTER TABLE history ADD COLUMN sum INTEGER;\n"
+"ALTER TABLE inbox ADD COLUMN sum INTEGER;\n"
+"ALTER TABLE task ADD COLUMN sum INTEGER;\n"
+"ALTER TABLE timer ADD COLUMN sum INTEGER;\n"
+"ALTER TABLE mailbox ADD COLUMN sum INTEGER;\n";
 /* clang-format on */
 
-static const char *const SQLITE[SCHEMA_NUMBER] = {MIGRATION_1};
+static const char *const SQLITE[SCHEMA_NUMBER] = {MIGRATION_1, MIGRATION_2};
 
 const char *schema_sqlite(uint32_t number)
 {

@@ -1,5 +1,6 @@
 """Kill -9 and start again: nothing acknowledged is lost (spec 1.1, 8.8)."""
 
+import gzip
 import os
 import random
 import sqlite3
@@ -701,3 +702,55 @@ def test_memory_after_many_instances(t):
 
 if NIGHTLY:
     test_memory_after_many_instances.limit = 1200
+
+
+def test_an_older_store_goes_on(t):
+    """A store of schema 1, as the first version left it at SIGTERM: migrated once, and everything in it ends."""
+    s = t.own_server(start=False)
+    path = os.path.join(s.dir, "perdure.db")
+    with gzip.open(os.path.join(os.path.dirname(__file__), "data", "store-of-schema-1.db.gz")) as old:
+        data = old.read()
+    with open(path, "wb") as f:
+        f.write(data)
+
+    def version():
+        db = sqlite3.connect("file:%s?mode=ro" % path, uri=True)
+        try:
+            return db.execute("PRAGMA user_version").fetchone()[0]
+        finally:
+            db.close()
+
+    assert version() == 1
+    s.start()
+    assert version() == 2
+    c, w = t.client("upgrade"), t.worker("upgrade")
+    done = c.get("done")
+    assert done.orchestrationStatus == COMPLETED and done.output.value == "end"
+    check_legal(c.history("done"), True)
+    assert (c.status("later"), c.status("paused")) == ("PENDING", "SUSPENDED")
+    state = c.get("runs")
+    assert state.customStatus.value == "half" and dict(state.tags) == {"k": "v"}
+    a = w.task()
+    assert a.req.name == "a" and a.req.input.value == "in" and a.id == "runs"
+    s.restart()  # rows of both kinds, after a crash too
+    c, w = t.client("upgrade"), t.worker("upgrade")
+    w.result(w.task(), "late")
+    kid = w.turn(id="child")
+    w.done(kid, act.complete(result="from the child"))
+    seen = []
+    while len(seen) < 4:
+        i = w.turn(id="runs")
+        seen += [k for k in kinds(i.new) if k in ("eventRaised", "taskCompleted", "timerFired")]
+        w.done(i, *([act.complete(result="all")] if len(seen) == 4 else []))
+    assert sorted(seen) == ["eventRaised", "eventRaised", "taskCompleted", "timerFired"]
+    assert raised_inputs(c.history("runs")) == ["first", "second"]
+    parent = w.turn(id="parent")
+    assert events_of(parent.new, "subOrchestrationInstanceCompleted")[0].result.value == "from the child"
+    w.done(parent, act.complete())
+    c.resume("paused")
+    i = w.turn(id="paused")
+    assert raised_inputs(i.events) == ["kept"]
+    w.done(i, act.complete())
+    for id in ("runs", "parent", "child", "paused"):
+        assert c.wait(id).orchestrationStatus == COMPLETED
+        check_legal(c.history(id), True)
