@@ -167,7 +167,7 @@ static void a_cut_keeps_what_was_flushed(void **state)
     struct fixture *f = *state;
     assert_int_equal(open_store(f), OK);
     for (int i = 0; i < 20; i++) {
-        char name[8];
+        char name[16];
         snprintf(name, sizeof(name), "h%d", i);
         assert_int_equal(make_hub(f, name), OK);
         crash(f, i % 2 ? DISK_CUT_SOME : DISK_CUT_ALL);
@@ -183,7 +183,7 @@ static void a_crash_at_any_call_is_all_or_nothing(void **state)
     int hubs = 0;
     assert_int_equal(open_store(f), OK);
     for (unsigned n = 1; n < 60; n++) {
-        char name[8];
+        char name[16];
         snprintf(name, sizeof(name), "h%u", n);
         f->has_crashed = false;
         f->vfs.crash_call = n;
@@ -206,7 +206,7 @@ static void what_a_killed_process_left_is_flushed_when_the_store_opens(void **st
     unsigned left = 0;
     assert_int_equal(open_store(f), OK);
     for (unsigned n = 1; n < 40; n++) {
-        char name[8];
+        char name[16];
         snprintf(name, sizeof(name), "k%u", n);
         f->vfs.crash_call = n;
         f->vfs.crash_leaves_write = true;
@@ -230,7 +230,7 @@ static void a_flush_that_fails_at_the_opening_decides(void **state)
     struct fixture *f = *state;
     assert_int_equal(open_store(f), OK);
     for (unsigned n = 1; n < 40; n++) {
-        char name[8];
+        char name[16];
         snprintf(name, sizeof(name), "k%u", n);
         f->vfs.crash_call = n;
         f->vfs.crash_leaves_write = true;
