@@ -352,7 +352,8 @@ struct model {
     uint64_t next_serial;
     usec_t wall, mono, wall_max;
     uint64_t process;
-    struct unknown_batch unknown;
+    struct unknown_batch unknown;  /* refused by the store */
+    struct unknown_batch stepping; /* in which the process died */
     struct hashmap calls, tokens;
     VEC(struct call *) call_list;
     VEC(struct dispatch *) dispatches;

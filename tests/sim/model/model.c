@@ -133,6 +133,7 @@ void model_free(struct model *m)
     VEC_FREE(&m->exec_text);
     VEC_FREE(&m->reached);
     VEC_FREE(&m->unknown.calls);
+    VEC_FREE(&m->stepping.calls);
     VEC_FREE(&m->last_of);
     hashmap_deinit(&m->calls);
     hashmap_deinit(&m->tokens);
@@ -388,19 +389,57 @@ void model_crash(struct model *m, const struct model_batch *b)
 {
     m->process++;
     trace(m, "crash%s", b ? " within a commit" : "");
+    m->stepping.is_there = false;
     if (b)
-        batch_take(m, &m->unknown, b);
+        batch_take(m, &m->stepping, b);
     for (size_t i = 0; i < m->call_list.n; i++)
         m->call_list.at[i]->is_lost = true;
     for (size_t i = 0; i < m->streams.n; i++)
-        if (m->streams.at[i]->is_open)
-            model_stream_end(m, m->streams.at[i]->id);
-    for (size_t i = 0; i < m->state.insts.n; i++)
-        m->state.insts.at[i]->chunks.n = 0;
-    m->abandons.n = 0;
-    m->breaks.n = 0;
+        m->streams.at[i]->is_open = false;
     m->since_n = 0;
     m->crashed_at = m->mono;
+}
+
+/* What only the process knew that is gone. */
+static void forget_memory(struct model *m)
+{
+    for (size_t i = 0; i < m->state.insts.n; i++)
+        m->state.insts.at[i]->chunks.n = 0;
+    m->abandons.n = m->breaks.n = 0;
+    for (size_t i = m->settled_to; i < m->dispatches.n; i++) {
+        struct dispatch *d = m->dispatches.at[i];
+        if (d->state == SETTLED || d->process == m->process)
+            continue;
+        d->lost = true;
+        if (d->state == OUT) {
+            reached(m, REACH_8_5_STREAM);
+            d->state = RETURNED;
+            d->returned_at = m->mono;
+        }
+    }
+}
+
+/* One of them, or both after each other, is in the database. */
+static bool decide_unknown(struct model *m, const struct image *img, const struct state *before,
+                           struct diff *with)
+{
+    struct unknown_batch both = {.is_there = true, .now = m->stepping.now};
+    const struct unknown_batch *tries[3] = {&m->stepping, &m->unknown, &both};
+    bool is_there = false;
+    for (size_t i = 0; i < m->unknown.calls.n; i++)
+        VEC_PUSH(&both.calls, m->unknown.calls.at[i]);
+    for (size_t i = 0; i < m->stepping.calls.n; i++)
+        VEC_PUSH(&both.calls, m->stepping.calls.at[i]);
+    both.is_there = m->unknown.is_there && m->stepping.is_there;
+    for (size_t n = 0; n < 3 && !is_there; n++) {
+        if (!tries[n]->is_there)
+            continue;
+        state_free(&m->state);
+        state_copy(&m->state, before);
+        is_there = decide(m, tries[n], img, true, before, with);
+    }
+    VEC_FREE(&both.calls);
+    return is_there;
 }
 
 void model_recovered(struct model *m)
@@ -414,25 +453,25 @@ void model_recovered(struct model *m)
             found(m, CHECK_IMAGE, "the database cannot be read after a crash");
         return;
     }
+    bool is_unknown = m->unknown.is_there || m->stepping.is_there;
     image_compare(m, &img, &m->state, true, &without);
     if (!without.any) {
-        reached(m, m->unknown.is_there ? REACH_RECOVERED_WITHOUT : REACH_RECOVERED);
-    } else if (!m->unknown.is_there) {
+        reached(m, is_unknown ? REACH_RECOVERED_WITHOUT : REACH_RECOVERED);
+    } else if (!is_unknown) {
         found(m, CHECK_RECOVERY, "after a crash without an unknown batch: %s", without.text);
     } else {
-        m->process--; /* the batch was stepped by the process that is gone */
+        m->process--; /* they were stepped by the process that is gone */
         state_copy(&before, &m->state);
-        if (decide(m, &m->unknown, &img, true, &before, &with))
+        if (decide_unknown(m, &img, &before, &with))
             reached(m, REACH_RECOVERED_WITH);
         else
             found(m, CHECK_RECOVERY, "after a crash: without the unknown batch: %s; with it: %s",
                   without.text, with.text);
         state_free(&before);
         m->process++;
-        for (size_t i = 0; i < m->state.insts.n; i++)
-            m->state.insts.at[i]->chunks.n = 0;
     }
-    m->unknown.is_there = false;
+    forget_memory(m);
+    m->unknown.is_there = m->stepping.is_there = false;
     m->touched_n = 0;
     count_as_out(m);
     settle_all(m);
