@@ -268,6 +268,7 @@ static void compare_tasks(struct model *m, const struct image *img, struct state
             differ(d, CHECK_TASKS, "activity %d '%.*s' of '%.*s' is not stored%s", t->id,
                    BYTES_FMT(t->name), BYTES_FMT(i ? i->id : BYTES_LIT("(gone)")),
                    t->orphan ? " (an orphan)" : "");
+            continue;
         }
         VEC_REMOVE(&s->tasks, k);
     }

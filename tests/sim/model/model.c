@@ -388,7 +388,8 @@ void model_commit_failed(struct model *m, const struct model_batch *b)
 void model_crash(struct model *m, const struct model_batch *b)
 {
     m->process++;
-    trace(m, "crash%s", b ? " within a commit" : "");
+    trace(m, "crash%s, %zu calls from %llu on", b ? " within a commit" : "", b ? b->count : 0,
+          b && b->count ? (unsigned long long)b->calls[0] : 0);
     m->stepping.is_there = false;
     if (b)
         batch_take(m, &m->stepping, b);
@@ -454,6 +455,7 @@ void model_recovered(struct model *m)
         return;
     }
     bool is_unknown = m->unknown.is_there || m->stepping.is_there;
+    state_copy(&before, &m->state); /* comparing drops what the server may drop */
     image_compare(m, &img, &m->state, true, &without);
     if (!without.any) {
         reached(m, is_unknown ? REACH_RECOVERED_WITHOUT : REACH_RECOVERED);
@@ -461,15 +463,14 @@ void model_recovered(struct model *m)
         found(m, CHECK_RECOVERY, "after a crash without an unknown batch: %s", without.text);
     } else {
         m->process--; /* they were stepped by the process that is gone */
-        state_copy(&before, &m->state);
         if (decide_unknown(m, &img, &before, &with))
             reached(m, REACH_RECOVERED_WITH);
         else
             found(m, CHECK_RECOVERY, "after a crash: without the unknown batch: %s; with it: %s",
                   without.text, with.text);
-        state_free(&before);
         m->process++;
     }
+    state_free(&before);
     forget_memory(m);
     m->unknown.is_there = m->stepping.is_there = false;
     m->touched_n = 0;
