@@ -494,6 +494,10 @@ static size_t repeat(struct view *v, OrchestratorAction **out)
             out[n++] = task(v, i, "T", NULL);
         else if (ev->event_type_case == HISTORY_EVENT__EVENT_TYPE_TIMER_CREATED)
             out[n++] = timer(v, i, v->now, 0);
+        else
+            out[n++] = child(
+                v, i, arena_cstr(v->a, wire_view(ev->suborchestrationinstancecreated->instanceid)),
+                NULL);
     }
     return n;
 }

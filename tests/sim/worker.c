@@ -400,6 +400,12 @@ static void lie_about_task(struct worker *w, struct held *h, struct prng *p, Act
     }
 }
 
+static uint64_t task_hash(const ActivityRequest *r)
+{
+    return bytes_hash(wire_view(r->orchestrationinstance->instanceid)) +
+           (uint64_t)r->taskid * 7919 + 1;
+}
+
 static void answer_task(struct held *h, struct prng *p, unsigned habits)
 {
     struct worker *w = h->w;
@@ -419,6 +425,14 @@ static void answer_task(struct held *h, struct prng *p, unsigned habits)
             wire_string_value(h->arena, draw_one_in(p, 8) ? BYTES_LIT("") : BYTES_LIT("done"));
     if (habits & HABIT_LIES && draw_one_in(p, 8))
         lie_about_task(w, h, p, &r);
+    if (habits & HABIT_STALE && !(habits & HABIT_LIES) && draw_one_in(p, 4) &&
+        w->spare_count < SPARE_MAX) {
+        struct strbuf bytes = {0}; /* given back, and answered all the same when it is out again */
+        wire_pack_into(&r.base, &bytes);
+        w->spares[w->spare_count++] = (struct spare){"CompleteActivityTask", bytes, task_hash(req)};
+        abandon(h, false);
+        return;
+    }
     complete_message(w, "CompleteActivityTask", &r.base);
     if (habits & HABIT_TWICE && draw_one_in(p, 3)) {
         hit(HIT_ITEM_TWICE);
@@ -540,6 +554,8 @@ static void item_came(struct call *c, struct bytes msg, void *arg)
     note_item(w, h->item);
     if (h->item->request_case == WORK_ITEM__REQUEST_ORCHESTRATOR_REQUEST)
         release_old(s, bytes_hash(wire_view(h->item->orchestratorrequest->instanceid)));
+    else
+        release_old(s, task_hash(h->item->activityrequest));
     if (s->opts.is_traced)
         print_item(w, h);
 }
