@@ -134,7 +134,7 @@ static void complete_message(struct worker *w, const char *method, const Protobu
     struct strbuf bytes = {0};
     wire_pack_into(msg, &bytes);
     complete(w, method, strbuf_bytes(&bytes));
-    if (w->habits & HABIT_STALE && w->spare_count < SPARE_MAX) {
+    if (w->habits & HABIT_STALE && !(w->habits & HABIT_LIES) && w->spare_count < SPARE_MAX) {
         w->spares[w->spare_count++] = (struct spare){method, bytes, 0};
         return;
     }
