@@ -528,7 +528,8 @@ static void vfs_crashed(void *arg)
     struct server *sv = ((struct sim *)arg)->server;
     if (sv->is_opening)
         hit(HIT_CRASH_OPENING);
-    if (sv->engine && !sv->engine->is_healthy) /* it is refused, or the store is being opened again */
+    if (sv->engine &&
+        !sv->engine->is_healthy) /* it is refused, or the store is being opened again */
         sv->batch_is_open = false;
     sv->crashed_at = sim_now(sv->s) + sv->ahead;
     sim_trace(sv->s, "crash at %" PRId64 "%s", sv->crashed_at,
@@ -854,6 +855,10 @@ void server_free(struct server *sv)
         return;
     if (sv->store)
         take_down(sv);
+    struct sched_event *events[] = {&sv->run_event, &sv->die_event, &sv->start_event,
+                                    &sv->drain_event, &sv->checkpoint_event};
+    for (size_t i = 0; i < ARRAY_LEN(events); i++)
+        sched_cancel(&sv->s->sched, events[i]);
     free(sv->batch);
     free(sv);
 }
