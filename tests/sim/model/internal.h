@@ -377,6 +377,7 @@ struct model {
     uint64_t generation;
     sqlite3_stmt *statements[16];
 
+    bool is_down;          /* crashed, and not recovered yet */
     bool is_quiet, traces; /* MODEL_TRACE in the environment: every report to stderr */
     uint64_t findings;
     VEC(uint64_t) reached; /* by enum reach */

@@ -387,10 +387,10 @@ void model_commit_failed(struct model *m, const struct model_batch *b)
 
 void model_crash(struct model *m, const struct model_batch *b)
 {
-    m->process++;
+    m->process += !m->is_down; /* a process that dies while it opens the store has done nothing */
+    m->is_down = true;
     trace(m, "crash%s, %zu calls from %llu on", b ? " within a commit" : "", b ? b->count : 0,
           b && b->count ? (unsigned long long)b->calls[0] : 0);
-    m->stepping.is_there = false;
     if (b)
         batch_take(m, &m->stepping, b);
     for (size_t i = 0; i < m->call_list.n; i++)
@@ -449,6 +449,7 @@ void model_recovered(struct model *m)
     struct diff without = {0}, with = {0};
     struct state before;
     m->recovered_at = m->mono;
+    m->is_down = false;
     if (m->findings || !image_open(m, &img)) {
         if (!m->findings)
             found(m, CHECK_IMAGE, "the database cannot be read after a crash");

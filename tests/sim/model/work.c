@@ -274,11 +274,11 @@ void model_stream_figure(struct model *m, uint64_t stream, uint64_t turns, uint6
         late_turns += late && d->is_turn;
         late_tasks += late && !d->is_turn;
     }
-    /* An activity whose execution or instance is gone keeps its place until its worker answers, or nobody waits for it. */
+    /* An activity that nobody waits for any more may keep its place until its worker answers. */
     for (size_t n = 0; tasks > least_tasks + late_tasks && n < m->dispatches.n; n++) {
         const struct dispatch *d = m->dispatches.at[n];
-        late_tasks += d->stream == s->id && !d->is_turn && d->process == m->process &&
-                      d->state == SETTLED && !d->answered;
+        late_tasks +=
+            d->stream == s->id && !d->is_turn && d->process == m->process && d->state == SETTLED;
     }
     if (turns < least_turns || turns > least_turns + late_turns || tasks < least_tasks ||
         tasks > least_tasks + late_tasks)
