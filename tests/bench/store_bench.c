@@ -1,6 +1,8 @@
 /* store_bench.c - CPU of the rows of one-activity orchestrations, flushed and checkpointed.
  *
- * store_bench [ORCHESTRATIONS] [IN_FLIGHT] [PATH]
+ * store_bench [ORCHESTRATIONS] [IN_FLIGHT] [PATH] [LIVE]
+ *
+ * LIVE more stay in the store as a server would leave them, each with an activity that waits for a worker.
  *
  * IN_FLIGHT orchestrations go in step, four group commits for each lot of them: start; first turn;
  * activity result; last turn. That is 1 object and 2 inbox rows inserted, 2 inbox rows deleted, 2
@@ -216,16 +218,47 @@ static double cpu_us(void)
            (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
 }
 
+/* In lots of its own: started, and the first turn answered. */
+static void leave_live(struct bench *b, uint64_t live)
+{
+    for (uint64_t done = 0; done < live; done += b->in_flight) {
+        for (int step = 0; step < 2; step++) {
+            MUST(store_begin(b->st, &err));
+            for (uint64_t i = 0; i < b->in_flight && done + i < live; i++) {
+                if (step == 0)
+                    step_start(b, i);
+                else
+                    step_turn(b, i, false);
+            }
+            MUST(store_commit(b->st, &err));
+        }
+    }
+}
+
+/* The hub and the groups that the rows name. */
+static void name_numbers(struct bench *b)
+{
+    uint32_t hub = 0, group = 0;
+    MUST(store_begin(b->st, &err));
+    MUST(store_hub_create(b->st, BYTES_LIT("default"), clock_wall(clock_system()), &hub, &err));
+    MUST(store_group_intern(b->st, hub, 1, BYTES_LIT("hello1"), BYTES_NONE, &group, &err));
+    MUST(store_group_intern(b->st, hub, 2, BYTES_LIT("step"), BYTES_NONE, &group, &err));
+    MUST(store_commit(b->st, &err));
+    if (hub != 1 || group != 2)
+        abort();
+}
+
 int main(int argc, char **argv)
 {
     uint64_t total = argc > 1 ? strtoull(argv[1], NULL, 10) : 100000;
     struct bench b = {.in_flight = argc > 2 ? strtoull(argv[2], NULL, 10) : 64};
     const char *path = argc > 3 ? argv[3] : "store_bench.db";
+    uint64_t live = argc > 4 ? strtoull(argv[4], NULL, 10) : 0;
     char url[4096];
     pthread_t thread;
 
     if (b.in_flight == 0 || total < b.in_flight * 5) {
-        (void)fprintf(stderr, "usage: store_bench [ORCHESTRATIONS] [IN_FLIGHT] [PATH]\n");
+        (void)fprintf(stderr, "usage: store_bench [ORCHESTRATIONS] [IN_FLIGHT] [PATH] [LIVE]\n");
         return 2;
     }
     settings_defaults(&b.settings);
@@ -245,6 +278,7 @@ int main(int argc, char **argv)
     MUST(store_checkpointer_open(b.st, &b.ckpt, &err));
     if (!memory && pthread_create(&thread, NULL, checkpointer, &b) != 0)
         return 1;
+    name_numbers(&b);
     for (int part = 0; part < 5; part++) {
         uint64_t lots = total / 5 / b.in_flight;
         double cpu = cpu_us();
@@ -255,6 +289,7 @@ int main(int argc, char **argv)
         (void)printf("%9.0f orchestrations: %.1f us CPU, %.1f us each\n", n, (cpu_us() - cpu) / n,
                      (double)(clock_monotonic(clock_system()) - start) / n);
     }
+    leave_live(&b, live);
     struct store_stats s;
     struct rusage u;
     store_stats(b.st, &s);
