@@ -46,7 +46,9 @@
     H(ITEM_ABANDONED,    "actor: item abandoned")                           \
     H(ITEM_PARTIAL,      "actor: batch consumed in part")                   \
     H(ITEM_CHUNKED,      "actor: completion in chunks")                     \
+    H(ITEM_ANEW,         "actor: chunks sent again from the first")         \
     H(ITEM_HISTORY,      "actor: asks for the history")                     \
+    H(FILTER_VERSION,    "actor: worker of some versions only")             \
     H(LIE_ACTION,        "liar: invalid action")                            \
     H(LIE_UTF8,          "liar: completion that does not decode")           \
     H(LIE_OVERSIZE,      "liar: completion over request.bytes")             \

@@ -274,23 +274,35 @@ static void lie(struct worker *w, struct held *h, struct prng *p, OrchestratorRe
     }
 }
 
-/* Whole actions in chunks; the first has numEventsProcessed unset, the later ones 0. */
-static void send_chunks(struct held *h, OrchestratorResponse *r)
+static void send_chunk(struct held *h, const OrchestratorResponse *whole, int32_t index,
+                       size_t from, size_t to, bool is_last)
 {
-    struct worker *w = h->w;
-    OrchestratorResponse part = *r;
+    OrchestratorResponse part = *whole;
+    part.ispartial = !is_last;
+    part.actions = whole->actions + from;
+    part.n_actions = to - from;
+    part.chunkindex = number(h->arena, index);
+    if (index > 0)
+        part.numeventsprocessed = number(h->arena, 0);
+    complete_message(h->w, "CompleteOrchestratorTask", &part.base);
+}
+
+/* Whole actions in chunks; the first has numEventsProcessed unset, the later ones 0. Some begin anew after the first, which drops
+ * it: what follows counts from there. */
+static void send_chunks(struct held *h, struct prng *p, const OrchestratorResponse *r)
+{
+    size_t n = r->n_actions, half = n / 2, last = n ? n - 1 : 0;
     hit(HIT_ITEM_CHUNKED);
-    size_t half = r->n_actions / 2;
-    part.ispartial = true;
-    part.n_actions = half;
-    part.chunkindex = number(h->arena, 0);
-    complete_message(w, "CompleteOrchestratorTask", &part.base);
-    part = *r;
-    part.actions = r->actions + half;
-    part.n_actions = r->n_actions - half;
-    part.chunkindex = number(h->arena, 1);
-    part.numeventsprocessed = number(h->arena, 0);
-    complete_message(w, "CompleteOrchestratorTask", &part.base);
+    if (draw_one_in(p, 2)) {
+        hit(HIT_ITEM_ANEW);
+        send_chunk(h, r, 0, 0, half / 2, false);
+        send_chunk(h, r, 0, 0, half / 2, false);
+        send_chunk(h, r, 1, half / 2, last, false);
+        send_chunk(h, r, 2, last, n, true);
+        return;
+    }
+    send_chunk(h, r, 0, 0, half, false);
+    send_chunk(h, r, 1, half, n, true);
 }
 
 static bool respond(struct held *h, OrchestratorResponse *r, unsigned events_max, uint64_t salt)
@@ -335,7 +347,7 @@ static void answer_turn(struct held *h, struct prng *p, unsigned habits)
         r.requireshistory = true;
         r.n_actions = 0;
     } else if (habits & HABIT_PARTIAL && draw_one_in(p, 4)) {
-        send_chunks(h, &r);
+        send_chunks(h, p, &r);
         return;
     } else if (habits & HABIT_LIES && draw_one_in(p, 6)) {
         lie(w, h, p, &r);
@@ -607,31 +619,54 @@ static void stream_over(struct call *c, void *arg)
     sched_call(&w->s->sched, sim_now(w->s) + next_backoff(w, c->status == GRPC_OK), open_again, w);
 }
 
-static const OrchestrationFilter *name_filter(struct arena *a, const char *name)
+/* An entry of some versions; 0: of all. */
+static OrchestrationFilter *turn_filter(struct arena *a, const char *name, size_t versions)
 {
+    static const char *const VERSIONS[] = {"2", ""};
     OrchestrationFilter *f = arena_new(a, OrchestrationFilter);
     orchestration_filter__init(f);
     f->name = wire_data(bytes_str(name));
+    f->versions = arena_array(a, ProtobufCBinaryData, ARRAY_LEN(VERSIONS));
+    for (size_t i = 0; i < versions; i++)
+        f->versions[f->n_versions++] = wire_data(bytes_str(VERSIONS[i]));
     return f;
 }
 
-static void add_filters(struct arena *a, GetWorkItemsRequest *req)
+static void add_turn(WorkItemFilters *f, OrchestrationFilter *entry)
+{
+    f->orchestrations[f->n_orchestrations++] = entry;
+}
+
+static void add_task(struct arena *a, WorkItemFilters *f, const OrchestrationFilter *like)
+{
+    ActivityFilter *t = arena_new(a, ActivityFilter);
+    activity_filter__init(t);
+    t->name = like->name;
+    t->n_versions = like->n_versions;
+    t->versions = like->versions;
+    f->activities[f->n_activities++] = t;
+}
+
+/* The worker's own, the same on each stream. One entry may be of no version and another, of the same name, of some. */
+static void add_filters(struct worker *w, struct arena *a, GetWorkItemsRequest *req)
 {
     static const char *const TASKS[] = {"T", "U", "F"};
+    struct prng p = sched_stream(w->s->seed, "filters", w->number);
     WorkItemFilters *f = req->workitemfilters = arena_new(a, WorkItemFilters);
     work_item_filters__init(f);
-    f->orchestrations = arena_array(a, OrchestrationFilter *, 1);
-    union {
-        const OrchestrationFilter *in;
-        OrchestrationFilter *out;
-    } u = {.in = name_filter(a, "P")};
-    f->orchestrations[f->n_orchestrations++] = u.out;
-    f->activities = arena_array(a, ActivityFilter *, ARRAY_LEN(TASKS));
+    size_t versions = prng_below(&p, 3);
+    bool twice = draw_one_in(&p, 2);
+    if (versions)
+        hit(HIT_FILTER_VERSION);
+    f->orchestrations = arena_array(a, OrchestrationFilter *, 2);
+    add_turn(f, turn_filter(a, "P", versions));
+    if (twice)
+        add_turn(f, turn_filter(a, "P", 0));
+    f->activities = arena_array(a, ActivityFilter *, 2 * ARRAY_LEN(TASKS));
     for (size_t i = 0; i < ARRAY_LEN(TASKS); i++) {
-        ActivityFilter *t = arena_new(a, ActivityFilter);
-        activity_filter__init(t);
-        t->name = wire_data(bytes_str(TASKS[i]));
-        f->activities[f->n_activities++] = t;
+        add_task(a, f, turn_filter(a, TASKS[i], versions));
+        if (twice)
+            add_task(a, f, turn_filter(a, TASKS[i], 0));
     }
 }
 
@@ -645,7 +680,7 @@ static void open_stream(struct worker *w)
     req.maxconcurrentorchestrationworkitems = (int32_t)w->turns;
     req.maxconcurrentactivityworkitems = (int32_t)w->tasks;
     if (w->filters)
-        add_filters(a, &req);
+        add_filters(w, a, &req);
     struct call *c = net_call_message(w->conn, "GetWorkItems", &req.base, 0, stream_over, w);
     arena_free(a);
     if (c->is_over) {
