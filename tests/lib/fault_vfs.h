@@ -17,7 +17,7 @@
 enum fault_op {
     FAULT_READ,
     FAULT_WRITE, /* of a page: a larger write counts as several, and stops where one fails */
-    FAULT_GROW, /* a write beyond the end of the file, as a full disk refuses it */
+    FAULT_GROW,  /* a write beyond the end of the file, as a full disk refuses it */
     FAULT_SYNC,
     FAULT_TRUNCATE,
     FAULT_SIZE,
