@@ -239,10 +239,10 @@ void dt_oversize_closed(struct rpc_call *call, void *service)
 static void control_abandon(struct engine *e, struct command *cmd)
 {
     struct token t;
-    if (token_decode(engine_tokens(e), cmd->id, &t) && engine_hub_is(e, cmd->hub, t.hub)) {
+    if (token_decode(engine_tokens(e), cmd->id, &t)) {
         uint64_t key = t.kind == WORK_TURN ? t.object : t.key;
-        (void)work_abandon(e,
-                           &(struct item_ref){t.kind, key, t.nonce}); /* stale: OK all the same */
+        struct item_ref item = {t.kind, key, t.nonce};
+        (void)work_abandon_in(e, cmd->hub, &item); /* stale: OK all the same */
     }
     cmd->status = OK;
     cmd->done(cmd);

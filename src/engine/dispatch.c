@@ -72,12 +72,6 @@ struct hub *hub_by_name(struct engine *e, struct bytes name, bool create)
     return h;
 }
 
-bool engine_hub_is(struct engine *e, struct bytes name, uint32_t hub)
-{
-    const struct hub *h = hub_by_name(e, name, false);
-    return h && h->id == hub && hub != 0;
-}
-
 static void hub_free(struct engine *e, struct hub *h)
 {
     hub_set_id(e, h, 0);
@@ -335,6 +329,13 @@ bool work_abandon(struct engine *e, const struct item_ref *item)
     w->shunned[w->shunned_count++] = w->stream->opts.id;
     work_give_back(e, w, 0);
     return true;
+}
+
+/* By the hub's name: while the store is away its number is not known. */
+bool work_abandon_in(struct engine *e, struct bytes hub, const struct item_ref *item)
+{
+    const struct work *w = work_find(e, item->kind, item->key);
+    return w && bytes_eq(bytes_str(w->group->hub->name), hub) && work_abandon(e, item);
 }
 
 /* ---- choosing a stream -------------------------------------------------------------------------------------- */

@@ -48,8 +48,6 @@ void engine_drain(struct engine *e);
 void engine_drain_end(struct engine *e);
 /* For front ends: completions are matched by them. The engine's thread only. */
 struct token_keys *engine_tokens(struct engine *e);
-bool engine_hub_is(struct engine *e, struct bytes name,
-                   uint32_t hub); /* that number is of that name */
 size_t engine_in_flight(const struct engine *e);
 bool engine_is_healthy(const struct engine *e); /* the store takes commits */
 

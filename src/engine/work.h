@@ -123,6 +123,8 @@ typedef void work_item_fn(void *arg, uint8_t kind, struct bytes hub, struct byte
 void work_items_of_connection(struct engine *e, uint64_t connection, work_item_fn *fn, void *arg);
 /* Gives one item back with backoff (abandon). False: the token is stale. */
 bool work_abandon(struct engine *e, const struct item_ref *item);
+/* The same if it is an item of that hub. */
+bool work_abandon_in(struct engine *e, struct bytes hub, const struct item_ref *item);
 
 typedef void work_stream_fn(void *arg, const struct work_stream_options *o, usec_t connected_wall,
                             const uint32_t unsettled[WORK_KINDS]);

@@ -573,7 +573,8 @@ void world_abandon(struct world *w, const struct world_item *item)
 {
     struct token t;
     ASSERT(token_decode(engine_tokens(w->e), item->token, &t));
-    work_abandon(w->e, &(struct item_ref){t.kind, t.kind == WORK_TURN ? t.object : t.key, t.nonce});
+    struct item_ref ref = {t.kind, t.kind == WORK_TURN ? t.object : t.key, t.nonce};
+    work_abandon_in(w->e, bytes_str(w->hub ? w->hub : "default"), &ref);
     world_run(w);
 }
 

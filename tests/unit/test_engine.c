@@ -238,6 +238,30 @@ static void a_full_disk_is_not_asked_in_a_loop(void **state)
     world_free(w);
 }
 
+/* While the store is away hubs have no numbers; the worker is told OK, and sends it once. */
+static void an_abandon_while_the_store_is_away_counts(void **state)
+{
+    struct world *w = faulty_world();
+    struct world_stream *st = world_stream(w, 1, 1);
+    (void)state;
+    assert_ok(world_start(w, "i", "P", NULL));
+    struct world_item *turn = world_turn(st);
+    the_store_fails();
+    assert_int_equal(world_start(w, "j", "P", NULL)->status, ERR_UNAVAILABLE);
+    assert_false(engine_is_healthy(w->e));
+    w->hub = "other"; /* another hub's worker gives nothing back */
+    world_abandon(w, turn);
+    assert_int_equal(engine_in_flight(w->e), 1);
+    w->hub = NULL;
+    world_abandon(w, turn);
+    assert_int_equal(engine_in_flight(w->e), 0);
+    the_store_heals(w);
+    world_advance(w, SECOND);
+    assert_string_equal(world_new_events(w, world_turn(st)),
+                        "OrchestratorStarted ExecutionStarted");
+    world_free(w);
+}
+
 /* Token-less workers do not repeat a refused completion either. */
 static void refused_completions_without_tokens_come_again(void **state)
 {
@@ -498,6 +522,7 @@ int main(void)
         cmocka_unit_test(a_failing_store_refuses_all_and_recovers_by_itself),
         cmocka_unit_test(a_refused_commit_that_is_there_after_all_is_handed_out),
         cmocka_unit_test(a_full_disk_is_not_asked_in_a_loop),
+        cmocka_unit_test(an_abandon_while_the_store_is_away_counts),
         cmocka_unit_test(refused_completions_without_tokens_come_again),
         cmocka_unit_test(a_wait_that_ends_while_the_store_is_away_tells_no_lies),
         cmocka_unit_test(any_single_failure_leaves_nothing_half_applied),
