@@ -14,7 +14,7 @@
 /*  S(field, key, kind, default, min, max, "what, unit, spec section")
  *  kind: COUNT (plain number), BYTES (64MiB), TIME (30s, off = 0), BOOL (true, false) */
 #define SETTINGS_TABLE(S)                                                                            \
-    S(request_bytes,          "request.bytes",          BYTES, MIB(64),   1024, MIB(1024), "largest request (2)")                              \
+    S(request_bytes,          "request.bytes",          BYTES, MIB(64),   1024, MIB(512), "largest request (2)")                              \
     S(request_buffered_bytes, "request.buffered_bytes", BYTES, MIB(128),  1024, MIB(16384), "requests not yet wholly received, all connections (2)") \
     S(stream_unsent_bytes,    "stream.unsent_bytes",    BYTES, MIB(1),    1,    MIB(1024), "unsent bytes at which a work-item stream gets no more (2)") \
     S(hub_auto_create,        "hub.auto_create",        BOOL,  1,         0,    1,         "make a task hub on first use (2)")                 \
@@ -26,7 +26,7 @@
     S(turn_events,            "turn.events",            COUNT, 1000,      1,    100000,    "inbox events given to one turn (4.2)")             \
     S(turn_bytes,             "turn.bytes",             BYTES, MIB(1),    1,    MIB(64),   "inbox bytes given to one turn (4.2)")              \
     S(turn_timeout,           "turn.timeout",           TIME,  300000000, 0,    86400000000, "an unsettled turn is redelivered after this (8.5)") \
-    S(turn_chunk_bytes,       "turn.chunk_bytes",       BYTES, MIB(64),   1,    MIB(1024), "all chunks of one chunked completion (4.3)")       \
+    S(turn_chunk_bytes,       "turn.chunk_bytes",       BYTES, MIB(64),   1,    MIB(512), "all chunks of one chunked completion (4.3)")       \
     S(history_max_events,     "history.max_events",     COUNT, 100000,    3,    100000000, "events an execution may have (4.5)")               \
     S(history_max_bytes,      "history.max_bytes",      BYTES, MIB(256),  1024, MIB(2048), "bytes of events an execution may have (4.5)")      \
     S(terminate_grace,        "terminate.grace",        TIME,  30000000,  0,    86400000000, "a termination no worker answered is done by the server after this (6.6)") \

@@ -67,6 +67,14 @@ static void keep_last(struct orchestration *st, const struct store_inbox *m)
     st->inbox_bytes += m->event.len;
 }
 
+/* It stays in the store. */
+static void drop_last(struct orchestration *st)
+{
+    struct bytes event = st->inbox[--st->inbox_count].event;
+    st->inbox_bytes -= event.len;
+    free((void *)(uintptr_t)event.ptr);
+}
+
 struct need {
     struct object *o;
     bool gap;
@@ -206,6 +214,9 @@ enum err orch_inbox_put_front(struct step *s, struct object *o, const struct arr
     enum err rc = store_inbox_append(s->store, &m, err);
     if (rc)
         return rc;
+    if (st->inbox_count >=
+        INBOX_KEPT) /* thousands may be carried over, and each moves those behind it */
+        drop_last(st);
     reserve(st);
     memmove(&st->inbox[1], &st->inbox[0], st->inbox_count * sizeof(*st->inbox));
     st->inbox[0] = row_of(&m);

@@ -260,6 +260,52 @@ static void continue_as_new_keeps_the_order_of_events(void **state)
     world_free(w);
 }
 
+/* Each carried event goes in front of those behind it: far more than are kept in memory, in order, none lost or doubled, and in a
+ * time that does not grow with their square (a million would take an hour). */
+static void continue_as_new_carries_very_many_events(void **state)
+{
+    enum { CARRIED = 50000 };
+    struct world *w = world_new(NULL);
+    struct world_stream *st = world_stream(w, 1, 1);
+    struct world_item *turn;
+    size_t seen = 0;
+    (void)state;
+    assert_ok(world_start(w, "i", "P", NULL));
+    turn = world_turn(st);
+    assert_ok(world_raise(w, "i", "behind", NULL));
+    OrchestratorAction *done = act_done(w, 1, AS_NEW, NULL);
+    HistoryEvent *events = arena_array(w->arena, HistoryEvent, CARRIED);
+    EventRaisedEvent *raised = arena_array(w->arena, EventRaisedEvent, CARRIED);
+    HistoryEvent **carry = arena_array(w->arena, HistoryEvent *, CARRIED);
+    for (size_t i = 0; i < CARRIED; i++) {
+        history_event__init(&events[i]);
+        event_raised_event__init(&raised[i]);
+        raised[i].name = wire_data(bytes_str(arena_printf(w->arena, "%zu", i)));
+        events[i].event_type_case = HISTORY_EVENT__EVENT_TYPE_EVENT_RAISED;
+        events[i].eventraised = &raised[i];
+        carry[i] = &events[i];
+    }
+    done->completeorchestration->carryoverevents = carry;
+    done->completeorchestration->n_carryoverevents = CARRIED;
+    assert_ok(world_complete(w, turn, done, NULL));
+    w->settings.turn_events = 100000;
+    while (seen <= CARRIED) {
+        turn = world_turn(st);
+        const OrchestratorRequest *r = turn->item->orchestratorrequest;
+        for (size_t i = 0; i < r->n_newevents; i++) {
+            const HistoryEvent *ev = r->newevents[i];
+            if (ev->event_type_case != HISTORY_EVENT__EVENT_TYPE_EVENT_RAISED)
+                continue;
+            const char *want = seen < CARRIED ? arena_printf(w->arena, "%zu", seen) : "behind";
+            assert_true(bytes_eq(wire_view(ev->eventraised->name), bytes_str(want)));
+            seen++;
+        }
+        assert_ok(world_complete(w, turn, NULL));
+    }
+    assert_null(world_next(st));
+    world_free(w);
+}
+
 /* A suspension whose event is in the old history already: the new execution begins suspended, however much waits in its inbox,
  * and hears of each change in turn. */
 static void continue_as_new_carries_a_suspension_in_history(void **state)
@@ -426,6 +472,7 @@ int main(void)
         cmocka_unit_test(terminate_right_behind_continue_as_new),
         cmocka_unit_test(recursion_takes_the_whole_tree_over_restarts),
         cmocka_unit_test(continue_as_new_keeps_the_order_of_events),
+        cmocka_unit_test(continue_as_new_carries_very_many_events),
         cmocka_unit_test(continue_as_new_carries_a_suspension_in_history),
         cmocka_unit_test(a_replaced_instance_leaves_nothing_behind),
         cmocka_unit_test(purge_takes_only_what_is_over),

@@ -98,7 +98,7 @@ static void bad_settings_say_what_is_wrong(void **state)
     expect_refusal("turn.events", "0",
                    "setting \"turn.events\" cannot be \"0\": the range is 1 to 100000");
     expect_refusal("request.bytes", "1B",
-                   "setting \"request.bytes\" cannot be \"1B\": the range is 1KiB to 1GiB");
+                   "setting \"request.bytes\" cannot be \"1B\": the range is 1KiB to 512MiB");
     expect_refusal("hub.auto_create", "yes",
                    "cannot set \"hub.auto_create\": \"yes\" is neither true nor false");
     expect_refusal("turn.timeout", "5",
