@@ -12,6 +12,7 @@ import argparse
 import json
 import os
 import platform
+import signal
 import statistics
 import sys
 import tempfile
@@ -150,6 +151,7 @@ def main():
         systems = [s for s in SYSTEMS if not args.only or s.NAME in args.only]
         if not systems:
             p.error("there are " + ", ".join(s.NAME for s in SYSTEMS))
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # a server under way is stopped, too
         began = time.monotonic()
         result = {"date": time.strftime("%Y-%m-%d"), "quick": args.quick, "cores": os.cpu_count(),
                   "kernel": platform.release(), "disk": flush_times(args.dir),
