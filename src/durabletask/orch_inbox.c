@@ -142,6 +142,8 @@ bool orch_is_dispatchable(const struct object *o)
 
 enum err orch_offer(struct step *s, struct object *o, bool cut, struct error *err)
 {
+    if (cut)
+        orch_of(o)->recovered = false;
     if (!orch_is_dispatchable(o)) {
         if (cut)
             o->row.cut_time = 0; /* what it says was another turn's */
@@ -150,10 +152,8 @@ enum err orch_offer(struct step *s, struct object *o, bool cut, struct error *er
     if (cut) {
         o->row.cut_seq = o->row.inbox_next - 1;
         o->row.cut_time = s->now;
-        orch_of(o)->recovered = false;
     }
-    bool recovered = orch_of(o)->recovered;
-    orch_of(o)->recovered = false;
+    bool recovered = orch_of(o)->recovered; /* stays: its group may have no room for it yet */
     struct bytes version = bytes_is_none(o->row.version) ? BYTES_LIT("") : o->row.version;
     return step_turn_ready(s, o, o->row.name, version, recovered, err);
 }

@@ -145,6 +145,32 @@ static void what_was_out_before_a_restart_is_repeated_exactly(void **state)
     world_free(w);
 }
 
+/* Memory has room for one turn: the other is found, refused, and an arrival offers it again when there is room. */
+static void a_turn_that_found_no_room_after_a_restart_is_repeated_too(void **state)
+{
+    struct world *w = world_new_file(NULL);
+    struct world_stream *st = go_worker(w, 7);
+    (void)state;
+    assert_ok(world_start(w, "i", "P", NULL));
+    assert_ok(world_start(w, "j", "P", NULL));
+    world_turn(st);
+    const char *events = world_new_events(w, world_turn(st));
+    w->settings.ready_group = 1;
+    world_restart(w);
+    world_run(w);
+    st = go_worker(w, 8);
+    world_advance(w, 2 * SECOND);
+    const struct world_item *turn = world_turn(st);
+    bool first = bytes_eq(wire_view(turn->item->orchestratorrequest->instanceid), BYTES_LIT("i"));
+    w->is_held = true;
+    world_complete_on(w, 8, first ? "i" : "j", NULL, NULL);
+    world_raise(w, first ? "j" : "i", "later", NULL);
+    w->is_held = false;
+    world_run(w);
+    assert_string_equal(world_new_events(w, world_turn(st)), events);
+    world_free(w);
+}
+
 /* checklist: 157 */
 static void an_answer_from_before_a_restart_counts_once(void **state)
 {
@@ -416,6 +442,7 @@ int main(void)
         cmocka_unit_test(a_token_ends_the_suspicion),
         cmocka_unit_test(a_new_cut_survives_a_restart),
         cmocka_unit_test(a_suspended_turn_is_repeated_after_a_restart),
+        cmocka_unit_test(a_turn_that_found_no_room_after_a_restart_is_repeated_too),
         cmocka_unit_test(answers_of_finished_executions_give_room_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
