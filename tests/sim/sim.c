@@ -111,7 +111,8 @@ static void draw_settings(struct sim *s)
     settings_defaults(set);
     set->cache_objects = draw_range(p, 1, 8);
     set->turn_events = draw_one_in(p, 4) ? 100 : draw_range(p, 1, 5);
-    set->ready_group = draw_range(p, 6, 14); /* those in flight count: fewer than half must be long ones */
+    set->ready_group =
+        draw_range(p, 6, 14); /* those in flight count: fewer than half must be long ones */
     set->history_chunk_bytes = draw_range(p, 200, 3000);
     set->stream_unsent_bytes = draw_range(p, 200, 6000);
     set->waiters_hub = draw_range(p, 3, 20);
