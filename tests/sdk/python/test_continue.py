@@ -107,7 +107,7 @@ def test_many_generations(own_server, new_hub):
 
     3,000 of them; 10,000 in make nightly."""
     last = 10_000 if os.environ.get("PERDURE_NIGHTLY") == "1" else 3_000
-    server = own_server()
+    server = own_server({"wal.bytes": "4MiB"})  # the log is copied after 2 MiB
     hub = new_hub(server)
 
     def tight(ctx, n):
