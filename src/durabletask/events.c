@@ -49,6 +49,16 @@ size_t event_tags_bytes(struct event_tags tags)
     return bytes;
 }
 
+bool event_tags_have_nul(struct event_tags tags)
+{
+    for (size_t i = 0; i < tags.count; i++) {
+        struct bytes key = wire_view(tags.entries[i]->key);
+        if (key.len > 0 && memchr(key.ptr, 0, key.len))
+            return true;
+    }
+    return false;
+}
+
 static size_t tag_place(const struct event_tags *tags, struct bytes key)
 {
     for (size_t i = 0; i < tags->count; i++) { /* EVENT_TAGS_MAX at most */

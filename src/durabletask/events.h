@@ -28,6 +28,8 @@ struct event_tags {
 #define EVENT_TAGS_MAX 64
 #define EVENT_TAGS_BYTES_MAX KIB(8)
 size_t event_tags_bytes(struct event_tags tags);
+/* Some key has a NUL character, which no JSON library keeps. */
+bool event_tags_have_nul(struct event_tags tags);
 
 /* Of a generated struct with a field `tags`. */
 #define EVENT_TAGS_OF(message)                                                                     \

@@ -132,10 +132,6 @@ static const char *bad_id(const struct planner *pl, struct bytes id)
     return NULL;
 }
 
-static const char TOO_MANY_TAGS[] =
-    "the instance would have more than 64 tags, or 8192 bytes of them";
-static_assert(EVENT_TAGS_MAX == 64 && EVENT_TAGS_BYTES_MAX == 8192, "the text says so");
-
 static bool plan_child(struct planner *pl, const OrchestratorAction *a)
 {
     const HistoryEvent__EventTypeCase kind =
@@ -147,8 +143,9 @@ static bool plan_child(struct planner *pl, const OrchestratorAction *a)
     const char *bad = bad_id(pl, id);
     if (bad)
         return invalid(pl, a, bad);
-    if (!orch_tags_fit(BYTES_NONE, EVENT_TAGS_OF(child)))
-        return invalid(pl, a, TOO_MANY_TAGS);
+    bad = orch_tags_fault(BYTES_NONE, EVENT_TAGS_OF(child));
+    if (bad)
+        return invalid(pl, a, bad);
     if (pl->drops_new || is_repeat(pl, kind, a->id))
         return true;
     if (id.len == 0)
@@ -231,9 +228,11 @@ static bool choose_completion(struct planner *pl, OrchestratorAction *const *act
     if (!chosen)
         return true;
     pl->p->completion = chosen->completeorchestration;
-    if ((int)pl->p->completion->orchestrationstatus == ORCH_CONTINUED_AS_NEW &&
-        !orch_tags_fit(pl->o->row.tags, EVENT_TAGS_OF(pl->p->completion)))
-        return invalid(pl, chosen, TOO_MANY_TAGS);
+    if ((int)pl->p->completion->orchestrationstatus == ORCH_CONTINUED_AS_NEW) {
+        const char *bad = orch_tags_fault(pl->o->row.tags, EVENT_TAGS_OF(pl->p->completion));
+        if (bad)
+            return invalid(pl, chosen, bad);
+    }
     switch ((int)pl->p->completion->orchestrationstatus) {
     case ORCH_COMPLETED:
     case ORCH_FAILED:

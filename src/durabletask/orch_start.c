@@ -32,13 +32,16 @@ struct bytes orch_tags_json(struct arena *a, struct event_tags tags)
     return copy;
 }
 
-bool orch_tags_fit(struct bytes stored, struct event_tags over)
+const char *orch_tags_fault(struct bytes stored, struct event_tags over)
 {
     json_t *object = NULL, *value;
     const char *key;
     size_t key_len, bytes = 0;
+    static_assert(EVENT_TAGS_MAX == 64 && EVENT_TAGS_BYTES_MAX == 8192, "the text says so");
     if (over.count == 0)
-        return true;
+        return NULL;
+    if (event_tags_have_nul(over))
+        return "the key of a tag has a NUL character";
     if (!bytes_is_none(stored))
         object = json_loadb((const char *)stored.ptr, stored.len, JSON_ALLOW_NUL, NULL);
     if (!object)
@@ -48,7 +51,7 @@ bool orch_tags_fit(struct bytes stored, struct event_tags over)
         key_len + json_string_length(value);
     bool fits = json_object_size(object) <= EVENT_TAGS_MAX && bytes <= EVENT_TAGS_BYTES_MAX;
     json_decref(object);
-    return fits;
+    return fits ? NULL : "the instance would have more than 64 tags, or 8192 bytes of them";
 }
 
 static void set_execution(struct step *s, struct object *o, struct bytes id)

@@ -203,8 +203,8 @@ MUST_CHECK enum err orch_continue_as_new(struct step *s, struct object *o,
                                          const CompleteOrchestrationAction *action,
                                          struct error *err);
 struct bytes orch_tags_json(struct arena *a, struct event_tags tags); /* none when empty */
-/* Whether an instance whose row has `stored` may get `over` on top of them. */
-bool orch_tags_fit(struct bytes stored, struct event_tags over);
+/* Why an instance whose row has `stored` may not get `over` on top of them; NULL: it may. */
+const char *orch_tags_fault(struct bytes stored, struct event_tags over);
 
 /* ---- orch_control.c --------------------------------------------------------------------------------------- */
 

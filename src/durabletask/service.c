@@ -333,6 +333,8 @@ static enum err check_tags(const CreateInstanceRequest *req, struct error *err)
         return error_set(err, ERR_INVALID,
                          "the tags are %zu with %zu bytes; at most %d with %zu bytes are allowed",
                          req->n_tags, bytes, EVENT_TAGS_MAX, EVENT_TAGS_BYTES_MAX);
+    if (event_tags_have_nul(EVENT_TAGS_OF(req)))
+        return error_set(err, ERR_INVALID, "the key of a tag has a NUL character; leave it out");
     return OK;
 }
 

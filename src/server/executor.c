@@ -198,14 +198,15 @@ static void *executor_run(void *arg)
     while (take_queue(x, more)) {
         atomic_store(&x->batch_begun, clock_monotonic(x->clock));
         more = engine_run(x->engine);
-        if (x->batch_end)
-            x->batch_end(x->batch_end_arg);
+        /* Before an answer leaves: what its reader asks next is not refused for the batch that is over. */
         atomic_store(&x->batch_begun, 0);
         size_t left = engine_queued_bytes(x->engine); /* a batch does not take all there is */
         atomic_fetch_sub(&x->queued_bytes, x->taken_bytes - left);
         x->taken_bytes = left;
         atomic_store(&x->in_flight, engine_in_flight(x->engine));
         atomic_store(&x->is_healthy, engine_is_healthy(x->engine));
+        if (x->batch_end)
+            x->batch_end(x->batch_end_arg);
         keep_log_bounded(x);
         publish(x);
     }

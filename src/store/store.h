@@ -77,12 +77,12 @@ const struct store_info *store_info(const struct store *st);
 MUST_CHECK enum err store_begin(struct store *st, struct error *err);
 /* On an error nothing was committed as far as one can know, and the transaction is over:
  * store_reopen(). ERR_CORRUPT and not failed: try the same transaction once more. */
+MUST_CHECK enum err store_commit(struct store *st, struct error *err);
+void store_rollback(struct store *st); /* harmless without a transaction */
 /* Until store_read_end() what is read through the writer's own reader is of one state: the first read begins a transaction.
  * Not within one, and no store_begin() before the end. */
 void store_read_begin(struct store *st);
 void store_read_end(struct store *st);
-MUST_CHECK enum err store_commit(struct store *st, struct error *err);
-void store_rollback(struct store *st); /* harmless without a transaction */
 /* A call answered ERR_UNAVAILABLE since it was opened: every other one will, until store_reopen(). */
 bool store_is_failed(const struct store *st);
 /* What it answered then; only while the store is failed. */

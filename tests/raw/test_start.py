@@ -451,7 +451,12 @@ def test_tags_have_limits(t):
     for tags in ({"k%d" % n: "v" for n in range(65)}, {"k": "v" * 9000}):
         code, text = c.error("StartInstance", c.create("o", "more", tags=tags))
         assert code == "INVALID_ARGUMENT", (code, text)
+    # What the store could not give back is not taken; it is fine in a value.
+    expect_error(lambda: c.start("o", "more", tags={"a": "b", "k\0y": "v"}), "INVALID_ARGUMENT",
+                 "the key of a tag has a NUL character; leave it out")
     assert c.get("more") is None
+    c.start("o", "value", tags={"k": "v\0w", "": "empty"})
+    assert dict(c.get("value").tags) == {"k": "v\0w", "": "empty"}
 
 
 # reports: BL-007

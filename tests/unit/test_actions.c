@@ -196,6 +196,8 @@ enum bad {
     BAD_CHILD_ID_LONG,
     BAD_CHILD_TAGS,
     BAD_NEXT_TAGS,
+    BAD_CHILD_TAG_KEY,
+    BAD_NEXT_TAG_KEY,
     BAD_EVENT_NAME,
     BAD_EVENT_TARGET,
     BAD_NO_FIRE_AT,
@@ -259,6 +261,16 @@ static OrchestratorAction *act_bad(struct world *w, enum bad bad)
         a->createsuborchestration->tags =
             (CreateSubOrchestrationAction__TagsEntry **)(void *)tags.entries;
         return a;
+    case BAD_CHILD_TAG_KEY:
+        a = act_child(w, 7, "C", "kid");
+        event_tags_add(w->arena, &tags, bytes_of("a\0b", 3), BYTES_LIT("v"));
+        a->createsuborchestration->n_tags = tags.count;
+        a->createsuborchestration->tags =
+            (CreateSubOrchestrationAction__TagsEntry **)(void *)tags.entries;
+        return a;
+    case BAD_NEXT_TAG_KEY:
+        event_tags_add(w->arena, &tags, bytes_of("\0", 1), BYTES_LIT("v"));
+        return act_next(w, 7, tags);
     case BAD_NEXT_TAGS:
         put_tags(w, &tags, 0, 1, arena_cstr(w->arena, bytes_of(text_of(w, 'y', 8192), 8192)));
         return act_next(w, 7, tags);

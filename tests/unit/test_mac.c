@@ -8,12 +8,7 @@
 
 #include <cmocka.h>
 
-#include <openssl/core_names.h>
-#include <openssl/evp.h>
-#include <openssl/params.h>
-
 #include "base/mac.h"
-#include "base/prng.h"
 
 /* The vectors of the reference code of SipHash-2-4: key 00..0f, data 00..len-1. */
 static void agrees_with_the_reference(void **state)
@@ -37,43 +32,6 @@ static void agrees_with_the_reference(void **state)
     mac_free(NULL);
 }
 
-static uint64_t sum_of_openssl(EVP_MAC_CTX *ctx, const uint8_t *key, struct bytes data)
-{
-    uint64_t sum = 0;
-    size_t len = 0;
-    assert_int_equal(EVP_MAC_init(ctx, key, MAC_KEY_LEN, NULL), 1);
-    assert_int_equal(EVP_MAC_update(ctx, data.ptr, data.len), 1);
-    assert_int_equal(EVP_MAC_final(ctx, (unsigned char *)&sum, &len, sizeof(sum)), 1);
-    assert_int_equal(len, sizeof(sum));
-    return sum;
-}
-
-/* Random keys and data of every length around and over its words. */
-static void agrees_with_openssl(void **state)
-{
-    EVP_MAC *alg = EVP_MAC_fetch(NULL, "SIPHASH", NULL);
-    size_t size = sizeof(uint64_t);
-    OSSL_PARAM params[] = {OSSL_PARAM_construct_size_t(OSSL_MAC_PARAM_SIZE, &size),
-                           OSSL_PARAM_construct_end()};
-    uint8_t key[MAC_KEY_LEN], data[300];
-    struct prng prng;
-    (void)state;
-    assert_non_null(alg);
-    EVP_MAC_CTX *ctx = EVP_MAC_CTX_new(alg);
-    assert_int_equal(EVP_MAC_CTX_set_params(ctx, params), 1);
-    prng_seed(&prng, 7);
-    for (size_t len = 0; len <= sizeof(data); len++) {
-        prng_fill(&prng, key, sizeof(key));
-        prng_fill(&prng, data, sizeof(data));
-        struct mac *m = mac_new(key);
-        struct bytes view = bytes_of(data, len);
-        assert_true(mac_sum(m, view) == sum_of_openssl(ctx, key, view));
-        mac_free(m);
-    }
-    EVP_MAC_CTX_free(ctx);
-    EVP_MAC_free(alg);
-}
-
 static void the_key_matters(void **state)
 {
     uint8_t key[MAC_KEY_LEN] = {1};
@@ -91,7 +49,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(agrees_with_the_reference),
-        cmocka_unit_test(agrees_with_openssl),
         cmocka_unit_test(the_key_matters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
