@@ -8,7 +8,7 @@ set -eu
 
 # Libraries, and their headers: by package.
 packages="libnghttp2-dev libevent-dev libssl-dev libprotobuf-c-dev libprotobuf-dev libsqlite3-dev
-    libjansson-dev libxxhash-dev zlib1g-dev libcmocka-dev"
+    libjansson-dev libxxhash-dev libmimalloc-dev zlib1g-dev libcmocka-dev"
 # Programs: `package:command`, asked for by the command, since many come from elsewhere too.
 programs="gcc:gcc make:make cmake:cmake ninja-build:ninja pkg-config:pkg-config
     protobuf-compiler:protoc protobuf-c-compiler:protoc-c python3:python3"

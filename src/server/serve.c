@@ -1,8 +1,11 @@
 #include "server/serve.h"
 
 #include <dirent.h>
-#include <malloc.h>
+#ifdef PERDURE_MIMALLOC
+#include <mimalloc.h>
+#endif
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,9 +25,9 @@
 #include "server/grpc_listener.h"
 #include "server/host.h"
 #include "server/observe.h"
-#include "server/trim.h"
 
 #define LOOPS_MAX 64
+#define LOOPS_AUTO_MAX 8
 #define FILES_RESERVED                                                                             \
     24 /* for the gRPC listeners, HTTP clients, and the store when it is opened again */
 #define FILES_UNKNOWN 32 /* open at the start, where /proc does not tell */
@@ -70,7 +73,6 @@ struct server {
     struct http *http;
     char *disk_path;      /* of the store's file; NULL: memory */
     struct stat files[2]; /* the store's file and its lock, as they were opened */
-    struct trim trim;
 };
 
 static const struct object_kind *const KINDS[] = {&ORCHESTRATION, NULL};
@@ -218,9 +220,19 @@ static void make_services(struct server *s, struct reader *reader)
     executor_on_publish(s->executor, observe_publish, s->observe);
 }
 
+/* The engine's thread needs a processor too, and fewer loops gather more into a batch and a system call. */
+static size_t loops_wanted(const struct settings *s)
+{
+    cpu_set_t mine;
+    if (s->loop_threads > 0)
+        return (size_t)s->loop_threads;
+    int processors = sched_getaffinity(0, sizeof(mine), &mine) == 0 ? CPU_COUNT(&mine) : 1;
+    return (size_t)MAX(MIN(processors / 2, LOOPS_AUTO_MAX), 1);
+}
+
 static enum err make_loops(struct server *s, struct error *err)
 {
-    size_t n = (size_t)s->config.settings.loop_threads;
+    size_t n = loops_wanted(&s->config.settings);
     for (; s->loop_count < n; s->loop_count++) {
         enum err rc = loop_new(&s->loops[s->loop_count], err);
         if (rc)
@@ -335,17 +347,6 @@ static void die_without_store_files(const struct server *s)
     }
 }
 
-static void give_memory_back(struct server *s)
-{
-    struct rusage used;
-    if (getrusage(RUSAGE_SELF, &used) != 0)
-        return;
-    usec_t cpu = (used.ru_utime.tv_sec + used.ru_stime.tv_sec) * USEC_PER_SEC +
-                 used.ru_utime.tv_usec + used.ru_stime.tv_usec;
-    if (trim_is_due(&s->trim, cpu))
-        (void)malloc_trim(0);
-}
-
 static void print_ready(struct server *s)
 {
     struct strbuf line = {0};
@@ -434,7 +435,6 @@ static void serve_until_signal(struct server *s, const sigset_t *set, int argc, 
     for (;;) {
         look_at_disk(s);
         die_without_store_files(s);
-        give_memory_back(s);
         int sig = next_signal(set, DISK_LOOK_EVERY);
         if (sig == SIGHUP)
             reread_log_level(s, argc, args);
@@ -486,8 +486,18 @@ static enum err start(struct server *s, struct error *err)
     return start_threads(s, err);
 }
 
+/* What is freed goes back to the system at once, not at the thread's next call of malloc: a server that is idle after a burst makes
+ * none. Costs nothing that can be measured. */
+static void give_memory_back(void)
+{
+#ifdef PERDURE_MIMALLOC
+    mi_option_set_default(mi_option_decommit_delay, 0);
+#endif
+}
+
 int serve(int argc, char *const *args)
 {
+    give_memory_back();
     struct server *s = calloc(1, sizeof(*s));
     ASSERT(s);
     struct error err = {0};

@@ -130,7 +130,7 @@ def check_dependencies(pages):
     deps = (ROOT / "tools/deps.sh").read_text()
     modules = {"nghttp2": "libnghttp2", "libevent": "libevent", "protobuf-c": "libprotobuf-c",
                "SQLite": "sqlite3", "OpenSSL": "openssl", "jansson": "jansson", "xxHash": "libxxhash",
-               "zlib": "zlib", "cmocka": "cmocka"}
+               "mimalloc": "mimalloc", "zlib": "zlib", "cmocka": "cmocka"}
     rows = {cells[0]: cells for cells in page.rows("library", "Debian package")}
     for name in sorted(set(rows) ^ set(modules)):
         yield f"docs/dependencies.md: {name}: in the page or in this check, not in both"

@@ -57,7 +57,7 @@ static void read_config(int argc, char *const *words)
     check(e, &err);
     if (!e) {
         ASSERT(c.listen.count <= CONFIG_ADDRESSES_MAX && c.http.count <= CONFIG_ADDRESSES_MAX);
-        ASSERT(c.settings.loop_threads >= 1 && c.settings.loop_threads <= 64);
+        ASSERT(c.settings.loop_threads <= 64);
         e = config_check_exposure(&c, &err);
         check(e, &err);
         (void)config_is_exposed(&c);

@@ -33,8 +33,8 @@ class Server:
     """
 
     def __init__(self, settings=None, store=None, extra=(), listen=None, http="127.0.0.1:0", env=None):
-        # A machine busy with other tests may well flush slowly; that is no overload here.
-        self.settings = {"overload.commit_time": "60s", **(settings or {})}
+        # A machine busy with other tests may well flush slowly; that is no overload here. Two loops, however few processors.
+        self.settings = {"overload.commit_time": "60s", "loop.threads": "2", **(settings or {})}
         self.dir = tempfile.mkdtemp(prefix="perdure-raw-")
         self.store = store or "sqlite:" + os.path.join(self.dir, "perdure.db")
         self.extra = list(extra)
