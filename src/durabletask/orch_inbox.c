@@ -149,6 +149,13 @@ enum err orch_offer(struct step *s, struct object *o, bool cut, struct error *er
             o->row.cut_time = 0; /* what it says was another turn's */
         return OK;
     }
+    if ((o->row.flags & ORCH_TERMINATING) && o->row.history_rows == 0) {
+        const struct work *w = step_turn(s, o);
+        if (!orch_turn_is_current(o, w) || w->state != WORK_FLIGHT) {
+            step_turn_notify(s, o); /* ended without a worker, in a step of its own (spec 6.6) */
+            return OK;
+        }
+    }
     if (cut) {
         o->row.cut_seq = o->row.inbox_next - 1;
         o->row.cut_time = s->now;

@@ -300,8 +300,7 @@ void work_give_back(struct engine *e, struct work *w, usec_t hold_until)
         work_make_ready(e, w);
         return;
     }
-    work_detach(e, w); /* the kind decides first; step_turn_ready() brings it back */
-    w->notify_return = false;
+    work_detach(e, w); /* the kind decides first: no step_turn_ready() before that brings it back */
     engine_pend(e, &(struct unit){.type = UNIT_RETURNED, .key = w->object});
 }
 

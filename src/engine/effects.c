@@ -25,7 +25,8 @@ static void turn_ready(struct engine *e, const struct effect *fx)
 {
     struct work *w = work_find(e, WORK_TURN, fx->key);
     if (w) {
-        if (w->state == WORK_COMMAND || w->state == WORK_PAUSED)
+        bool is_decided = w->state == WORK_COMMAND && !w->notify_return;
+        if (is_decided || w->state == WORK_PAUSED)
             work_make_ready(e, w);
         return;
     }
@@ -54,6 +55,19 @@ static void task_ready(struct engine *e, const struct effect *fx)
     }
 }
 
+/* One that is not out comes back now: an earlier effect of this batch may have given it back. */
+static void turn_notify(struct engine *e, uint64_t object)
+{
+    struct work *w = work_find(e, WORK_TURN, object);
+    if (!w) {
+        engine_pend(e, &(struct unit){.type = UNIT_RETURNED, .key = object});
+        return;
+    }
+    w->notify_return = true;
+    if (w->state != WORK_FLIGHT)
+        work_give_back(e, w, 0);
+}
+
 static void effect_perform(struct engine *e, const struct effect *fx)
 {
     struct work *w;
@@ -74,8 +88,11 @@ static void effect_perform(struct engine *e, const struct effect *fx)
             work_abandon(e, &(struct item_ref){WORK_TURN, fx->key, w->nonce});
         return;
     case EFFECT_TURN_NOTIFY:
+        turn_notify(e, fx->key);
+        return;
+    case EFFECT_TURN_DECIDE:
         if ((w = work_find(e, WORK_TURN, fx->key)))
-            w->notify_return = true;
+            w->notify_return = false;
         return;
     case EFFECT_TASK_READY:
         task_ready(e, fx);

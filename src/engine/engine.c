@@ -367,8 +367,10 @@ static enum err step_object(struct step *s, const struct unit *u, struct error *
         return rc;
     if (u->type == UNIT_CHECK)
         return o->kind->turn_check(s, o, u->recovered, err);
-    return u->type == UNIT_RECUT ? o->kind->turn_recut(s, o, err)
-                                 : o->kind->turn_returned(s, o, err);
+    if (u->type == UNIT_RECUT)
+        return o->kind->turn_recut(s, o, err);
+    effect_add(s->e, EFFECT_TURN_DECIDE)->key = u->key;
+    return o->kind->turn_returned(s, o, err);
 }
 
 static enum err step_unit(struct step *s, struct unit *u, struct error *err)

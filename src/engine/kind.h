@@ -93,7 +93,7 @@ void step_turn_again(struct step *s, struct object *o);
 /* The worker gives the turn back: ready again with backoff. */
 void step_turn_abandon(struct step *s, struct object *o);
 void step_count_stale(struct step *s); /* a completion that came too late: for the metrics */
-/* Asks for kind->turn_returned when the turn in flight comes back unsettled. */
+/* Asks for kind->turn_returned when the turn in flight comes back unsettled; after the commit if none is in flight. */
 void step_turn_notify(struct step *s, struct object *o);
 /* Writes the task row and offers it after the commit. t->group is set here from name and version. */
 MUST_CHECK enum err step_task_add(struct step *s, struct object *o, struct store_task *t,

@@ -154,7 +154,8 @@ void world_restart(struct world *w)
     drop_streams(w);
     w->mono += USEC_PER_SEC;
     open_store(w);
-    world_run(w);
+    if (!w->is_held)
+        world_run(w);
 }
 
 void world_run(struct world *w)

@@ -220,6 +220,68 @@ static void recursion_takes_the_whole_tree_over_restarts(void **state)
     world_free(w);
 }
 
+/* In one batch: the first turn comes back unsettled, and the termination then needs no worker; one that got it alone would have
+ * no executionStarted. checklist: 152 */
+static void terminate_right_behind_a_turn_given_back(void **state)
+{
+    Google__Protobuf__Int32Value none = GOOGLE__PROTOBUF__INT32_VALUE__INIT;
+    (void)state;
+    for (int way = 0; way < 4; way++) {
+        struct world *w = world_new(NULL);
+        struct world_stream *st = world_stream(w, 1, 1);
+        assert_ok(world_start(w, "i", "P", NULL));
+        struct world_item *turn = world_turn(st);
+        OrchestratorResponse *r = world_response(w, turn, NULL);
+        r->requireshistory = way % 2 == 0;
+        if (way % 2) /* none of its events, no action: as an abandon */
+            r->numeventsprocessed = &none;
+        w->is_held = true;
+        struct world_answer *back = world_answer(w, 1, r), *pause = NULL, *on = NULL;
+        if (way >= 2)
+            pause = world_suspend(w, "i");
+        struct world_answer *end = world_terminate(w, "i", "x", false);
+        if (way >= 2)
+            on = world_resume(w, "i");
+        w->is_held = false;
+        world_run(w);
+        assert_ok(back);
+        assert_ok(end);
+        assert_true(way < 2 || (pause->is_done && on->is_done && !pause->status && !on->status));
+        world_advance(w, 2 * SECOND);
+        assert_null(world_next(st));
+        assert_state(w, "i", TERMINATED);
+        assert_string_equal(
+            world_history(w, "i"),
+            "OrchestratorStarted ExecutionStarted ExecutionTerminated ExecutionCompleted");
+        world_free(w);
+    }
+}
+
+/* The process that had the first turn out is gone, and an event arrives before the next one has looked at the instance. */
+static void an_event_before_a_lost_first_turn_is_looked_at(void **state)
+{
+    struct world *w = world_new_file(NULL);
+    struct world_stream *st = world_stream(w, 1, 1);
+    (void)state;
+    assert_ok(world_start(w, "i", "P", NULL));
+    assert_non_null(world_turn(st));
+    assert_ok(world_terminate(w, "i", "x", false));
+    assert_state(w, "i", PENDING);
+    w->is_held = true;
+    world_restart(w);
+    struct world_answer *raised = world_raise(w, "i", "e", NULL);
+    st = world_stream(w, 1, 1);
+    w->is_held = false;
+    world_run(w);
+    assert_ok(raised);
+    assert_null(world_next(st));
+    assert_state(w, "i", TERMINATED);
+    assert_string_equal(
+        world_history(w, "i"),
+        "OrchestratorStarted ExecutionStarted ExecutionTerminated ExecutionCompleted");
+    world_free(w);
+}
+
 /* checklist: 78, 89 */
 static void continue_as_new_keeps_the_order_of_events(void **state)
 {
@@ -472,6 +534,8 @@ int main(void)
         cmocka_unit_test(terminate_right_behind_continue_as_new),
         cmocka_unit_test(recursion_takes_the_whole_tree_over_restarts),
         cmocka_unit_test(continue_as_new_keeps_the_order_of_events),
+        cmocka_unit_test(terminate_right_behind_a_turn_given_back),
+        cmocka_unit_test(an_event_before_a_lost_first_turn_is_looked_at),
         cmocka_unit_test(continue_as_new_carries_very_many_events),
         cmocka_unit_test(continue_as_new_carries_a_suspension_in_history),
         cmocka_unit_test(a_replaced_instance_leaves_nothing_behind),

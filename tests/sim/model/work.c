@@ -403,6 +403,9 @@ static void check_new(struct model *m, struct arena *a, struct inst *i, Orchestr
     size_t at = 0, bytes = 0;
     /* A termination comes alone, but a batch that was out token-less is repeated as it was: check_again(). */
     bool alone = i->terminating && (int)q->newevents[1]->event_type_case == EV_TERMINATED;
+    if (alone && i->exec_turns == 0)
+        found(m, CHECK_NEW, "the first turn of '%.*s' has its termination and no executionStarted",
+              BYTES_FMT(i->id));
     for (size_t n = 1; n < q->n_newevents; n++) {
         while (at < i->inbox.n && (i->inbox.at[at]->type == EV_TERMINATED) != alone)
             at++;
