@@ -398,6 +398,7 @@ struct bytes exec_text(const struct model *m, uint64_t exec);
 /* A difference that was seen, before it is known whether it counts. */
 struct diff {
     bool any;
+    unsigned count; /* of differences; the first is told */
     enum checker checker;
     char text[1200];
 };
@@ -407,7 +408,7 @@ struct image;
 
 /* ---- rules.c, turn.c: one batch ------------------------------------------------------------------------------------- */
 
-#define CHOICES_MAX 12
+#define CHOICES_MAX 32
 struct choices {
     uint8_t taken[CHOICES_MAX], of[CHOICES_MAX];
     size_t used;

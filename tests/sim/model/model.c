@@ -51,6 +51,7 @@ void found(struct model *m, enum checker c, const char *fmt, ...)
 void differ(struct diff *d, enum checker c, const char *fmt, ...)
 {
     va_list ap;
+    d->count++;
     if (d->any)
         return;
     d->any = true;
@@ -275,29 +276,75 @@ static bool next_choices(struct choices *c)
     return false;
 }
 
-/* Runs the batch on m->state until the database agrees. `first`: what differed at the first try. */
+/* The runs of one batch on m->state, until the database agrees. */
+struct trials {
+    struct model *m;
+    const struct unknown_batch *b;
+    const struct image *img;
+    bool whole;
+    const struct state *before;
+    struct diff *first; /* what differed at the first of them */
+    size_t execs;
+    unsigned run;
+};
+
+/* How many differences these choices leave. */
+static unsigned try_choices(struct trials *t, struct choices *c)
+{
+    struct model *m = t->m;
+    if (t->run++ > 0) {
+        state_free(&m->state);
+        state_copy(&m->state, t->before);
+        m->exec_text.n = t->execs;
+    }
+    c->used = 0;
+    struct diff d = run_batch(m, &m->state, t->b, c, t->img);
+    image_compare(m, t->img, &m->state, t->whole, &d);
+    if (t->run == 1)
+        *t->first = d;
+    return d.count;
+}
+
+/* One choice after the other, each kept if it leaves fewer differences: a batch of many calls has more combinations than can be
+ * tried, and most of its choices have nothing to do with each other. */
+static bool descend(struct trials *t, struct choices *best, unsigned left)
+{
+    for (bool better = true; better && t->run < TRIALS_MAX;) {
+        better = false;
+        for (size_t k = 0; k < best->used; k++) {
+            for (unsigned n = 1; n < best->of[k]; n++) {
+                struct choices c = *best;
+                c.taken[k] = (uint8_t)((best->taken[k] + n) % best->of[k]);
+                unsigned now = try_choices(t, &c);
+                if (now == 0)
+                    return true;
+                if (now >= left)
+                    continue;
+                left = now;
+                *best = c;
+                better = true;
+                break;
+            }
+        }
+    }
+    return false;
+}
+
+/* `first`: what differed at the first try. */
 static bool decide(struct model *m, const struct unknown_batch *b, const struct image *img,
                    bool whole, const struct state *before, struct diff *first)
 {
+    struct trials t = {m, b, img, whole, before, first, m->exec_text.n, 0};
     struct choices choices = {0};
-    size_t execs = m->exec_text.n;
-    for (int trial = 0; trial < TRIALS_MAX; trial++) {
-        if (trial > 0) {
-            state_free(&m->state);
-            state_copy(&m->state, before);
-            m->exec_text.n = execs;
-        }
-        choices.used = 0;
-        struct diff d = run_batch(m, &m->state, b, &choices, img);
-        if (!d.any)
-            image_compare(m, img, &m->state, whole, &d);
-        if (!d.any)
+    unsigned left = try_choices(&t, &choices);
+    if (left == 0)
+        return true;
+    struct choices best = choices;
+    if (best.used > 1 && descend(&t, &best, left))
+        return true;
+    for (t.run = 1; t.run < TRIALS_MAX && next_choices(&choices);)
+        if (try_choices(&t, &choices) == 0)
             return true;
-        if (trial == 0)
-            *first = d;
-        if (!next_choices(&choices))
-            break;
-    }
     return false;
 }
 
@@ -624,6 +671,29 @@ static void check_verdict(struct model *m, struct call *c, const struct verdict 
         check_reply(m, c, v, reply);
 }
 
+/* A call that no commit has had. Where it is open whether a token-less answer counts, it does not. */
+static struct verdict run_uncommitted(struct model *m, struct call *c)
+{
+    bool is_open = c->token_less && (c->method == M_TURN || c->method == M_TASK);
+    struct choices choices = {0};
+    struct run r = {.m = m, .s = &m->state, .now = m->wall, .choices = is_open ? &choices : NULL};
+    struct state before = {0};
+    size_t execs = m->exec_text.n;
+    if (is_open)
+        state_copy(&before, &m->state);
+    struct verdict v = run_call(&r, c);
+    for (int n = 0; v.changes && n < TRIALS_MAX && next_choices(&choices); n++) {
+        state_free(&m->state);
+        state_copy(&m->state, &before);
+        m->exec_text.n = execs;
+        choices.used = 0;
+        v = run_call(&r, c);
+    }
+    if (is_open)
+        state_free(&before);
+    return v;
+}
+
 void model_answer(struct model *m, uint64_t id, int status, const char *message, struct bytes reply)
 {
     struct call *c = call_by_id(m, id);
@@ -646,8 +716,7 @@ void model_answer(struct model *m, uint64_t id, int status, const char *message,
     } else if (c->is_committed) {
         check_verdict(m, c, &c->verdict, status, message, reply);
     } else {
-        struct run r = {.m = m, .s = &m->state, .now = m->wall};
-        struct verdict v = run_call(&r, c);
+        struct verdict v = run_uncommitted(m, c);
         if (v.changes && status == G_OK) {
             found(m, CHECK_ACK, "%s was answered OK, and no commit has made its change%s",
                   METHODS[c->method].name, c->is_refused ? " (its batch failed)" : "");

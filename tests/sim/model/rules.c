@@ -13,6 +13,8 @@ unsigned choose(struct run *r, unsigned of)
     if (!c || c->used == CHOICES_MAX)
         return 0;
     c->of[c->used] = (uint8_t)of;
+    if (c->taken[c->used] >= of) /* after other choices before it */
+        c->taken[c->used] = 0;
     return c->taken[c->used++];
 }
 

@@ -1,0 +1,89 @@
+/* What the specification leaves open, or the model cannot see: the database decides. Each test has the right trace, which must pass,
+ * and a wrong one beside it, which must still be seen.
+ */
+#include "model_world.h"
+
+#include "sim/model/internal.h"
+
+enum { MANY = 12 };
+
+static bool spoils; /* the next commit: something in it is wrong beside what is open */
+
+static void spoil(struct mw *w)
+{
+    if (spoils)
+        mw_sql(w, "UPDATE object SET custom_status = 'x' WHERE id = 'i7'");
+}
+
+/* An answer of which the model hears, and the server does not: as one that it takes for a late one. */
+static uint64_t unheard(struct mw *w, const struct mw_item *it, bool token_less)
+{
+    OrchestratorResponse q = ORCHESTRATOR_RESPONSE__INIT;
+    q.instanceid = it->item->orchestratorrequest->instanceid;
+    if (!token_less)
+        q.completiontoken = it->item->completiontoken;
+    uint8_t *raw = arena_alloc(w->arena, protobuf_c_message_get_packed_size(&q.base) + 1);
+    struct model_call c = {.id = ++w->next_id,
+                           .connection = it->connection,
+                           .method = "CompleteOrchestratorTask",
+                           .request = bytes_of(raw, protobuf_c_message_pack(&q.base, raw)),
+                           .token_less = token_less};
+    model_call(w->m, &c);
+    return c.id;
+}
+
+/* Each may count or not, and that is more combinations than anybody can try. */
+static void many_answers_that_were_not_taken(void **state)
+{
+    (void)state;
+    for (int lie = 0; lie < 2; lie++) {
+        struct mw *w = mw_new(5);
+        mw_stream(w, 0, 0, true, 0);
+        for (int i = 0; i < MANY; i++)
+            mw_start(w, arena_printf(w->arena, "i%d", i), "P");
+        mw_run(w);
+        assert_no_finding(w);
+        for (int i = 0; i < MANY; i++)
+            w->queue[w->queued++] = unheard(w, mw_turn(w), true);
+        spoils = lie;
+        w->before_commit = spoil;
+        mw_raise(w, "i7", "e", "1");
+        mw_run(w);
+        if (lie)
+            assert_finding(w, "object");
+        else
+            assert_no_finding(w);
+        mw_free(w);
+    }
+}
+
+static void an_answer_that_no_commit_has_had(void **state)
+{
+    (void)state;
+    for (int lie = 0; lie < 2; lie++) {
+        struct mw *w = mw_new(5);
+        mw_stream(w, 0, 0, !lie, 0);
+        mw_start(w, "i", "P");
+        mw_run(w);
+        uint64_t call = unheard(w, mw_turn(w), !lie);
+        assert_no_finding(w);
+        model_answer(w->m, call, 0, "", BYTES_NONE);
+        if (lie) /* its token says which turn it is for */
+            assert_finding(w, "ack");
+        else
+            assert_no_finding(w);
+        mw_raise(w, "i", "e", "1");
+        mw_run(w);
+        assert_int_equal(w->findings != 0, lie);
+        mw_free(w);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(many_answers_that_were_not_taken),
+        cmocka_unit_test(an_answer_that_no_commit_has_had),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
