@@ -79,11 +79,51 @@ static void an_answer_that_no_commit_has_had(void **state)
     }
 }
 
+static void lose_mail(struct mw *w)
+{
+    if (spoils)
+        mw_sql(w, "DELETE FROM mailbox");
+}
+
+/* A child that has started itself: the message that ends it makes another one to the same name. */
+static void a_message_that_makes_another_to_the_same(void **state)
+{
+    (void)state;
+    for (int lie = 0; lie < 2; lie++) {
+        struct mw *w = mw_new(5);
+        mw_stream(w, 4, 4, false, 0);
+        spoils = lie;
+        w->before_commit = lose_mail;
+        mw_start(w, "p", "P");
+        mw_run(w);
+        mw_complete(w, mw_turn(w), false, mw_child(w, 1, "c"), NULL);
+        mw_run(w);
+        mw_complete(w, mw_turn(w), false, mw_child(w, 1, "c"),
+                    mw_finish(w, 2, ORCHESTRATION_STATUS__ORCHESTRATION_STATUS_COMPLETED), NULL);
+        mw_run(w);
+        mw_terminate(w, "p", true);
+        mw_complete(w, mw_turn(w), false, NULL);
+        mw_run(w);
+        assert_no_finding(w);
+        mw_complete(w, mw_turn(w), false,
+                    mw_finish(w, 2, ORCHESTRATION_STATUS__ORCHESTRATION_STATUS_TERMINATED), NULL);
+        mw_run(w);
+        mw_get(w, "GetInstance", "p", true);
+        mw_run(w);
+        if (lie)
+            assert_finding(w, "mail");
+        else
+            assert_no_finding(w);
+        mw_free(w);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(many_answers_that_were_not_taken),
         cmocka_unit_test(an_answer_that_no_commit_has_had),
+        cmocka_unit_test(a_message_that_makes_another_to_the_same),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

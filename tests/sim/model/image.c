@@ -31,7 +31,7 @@ static const char *const SQL[QUERIES] = {
     [Q_TASKS] = "SELECT t.payload, g.name, g.version, h.name FROM task AS t "
                 "LEFT JOIN workgroup AS g ON g.grp = t.grp LEFT JOIN hub AS h ON h.hub = g.hub "
                 "ORDER BY t.key",
-    [Q_MAIL] = "SELECT m.id, h.name FROM mailbox AS m LEFT JOIN hub AS h ON h.hub = m.hub "
+    [Q_MAIL] = "SELECT m.id, h.name, m.seq FROM mailbox AS m LEFT JOIN hub AS h ON h.hub = m.hub "
                "ORDER BY m.seq",
     [Q_TRASH] = "SELECT count(*) FROM trash",
     [Q_OBJECTS] = "SELECT o.id, h.name, o.name FROM object AS o LEFT JOIN hub AS h "
@@ -128,7 +128,8 @@ bool image_open(struct model *m, struct image *img)
     sqlite3_stmt *st = query(m, Q_MAIL);
     while (step(m, st)) {
         struct image_mail mail = {.id = arena_dup(img->arena, column(st, 0)),
-                                  .hub = hub_name(m, arena_cstr(img->arena, column(st, 1)))};
+                                  .hub = hub_name(m, arena_cstr(img->arena, column(st, 1))),
+                                  .seq = (uint64_t)sqlite3_column_int64(st, 2)};
         VEC_PUSH(&img->mails, mail);
     }
     st = query(m, Q_TRASH);
@@ -540,10 +541,16 @@ void image_compare(struct model *m, const struct image *img, struct state *s, bo
     compare_timers(m, img, s, d);
     if (img->mails.n != s->mails.n)
         differ(d, CHECK_MAIL, "%zu messages are under way, not %zu", img->mails.n, s->mails.n);
-    for (size_t n = 0; n < MIN(img->mails.n, s->mails.n); n++)
-        if (!bytes_eq(img->mails.at[n].id, s->mails.at[n].target))
+    for (size_t n = 0; n < MIN(img->mails.n, s->mails.n); n++) {
+        struct mail *mine = &s->mails.at[n];
+        if (mine->seq && mine->seq != img->mails.at[n].seq)
+            differ(d, CHECK_MAIL, "message %zu, for '%.*s', is another one than before", n,
+                   BYTES_FMT(mine->target));
+        mine->seq = img->mails.at[n].seq;
+        if (!bytes_eq(img->mails.at[n].id, mine->target))
             differ(d, CHECK_MAIL, "message %zu is for '%.*s', not '%.*s'", n,
-                   BYTES_FMT(img->mails.at[n].id), BYTES_FMT(s->mails.at[n].target));
+                   BYTES_FMT(img->mails.at[n].id), BYTES_FMT(mine->target));
+    }
 }
 
 void image_rest(struct model *m, const struct image *img, struct diff *d)

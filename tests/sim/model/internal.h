@@ -180,7 +180,8 @@ struct mail {
     struct bytes target, parent_execution; /* terminate the child `target` of that execution */
     struct bytes input;
     uint64_t serial;
-    bool is_new; /* made by the batch that is being run */
+    uint64_t seq; /* its row's; 0: not seen yet */
+    bool is_new;  /* made by the batch that is being run */
 };
 
 struct chunk {
@@ -462,6 +463,7 @@ struct image_timer {
     bool matched;
 };
 struct image_mail {
+    uint64_t seq;
     const char *hub;
     struct bytes id;
 };

@@ -465,15 +465,11 @@ void run_internal(struct run *r, const struct image *img)
     size_t old = 0;
     for (size_t n = 0; n < r->s->mails.n; n++)
         old += !r->s->mails.at[n].is_new;
-    size_t fresh = r->s->mails.n - old;
     /* Those that are still there stand in front, in order; a message made in this batch is handled in a later one. */
-    while (old > 0 && (img->mails.n < old + fresh ||
-                       !bytes_eq(img->mails.at[0].id, r->s->mails.at[0].target))) {
+    for (; old > 0 && (img->mails.n == 0 || img->mails.at[0].seq != r->s->mails.at[0].seq); old--) {
         struct mail mail = r->s->mails.at[0];
         VEC_REMOVE(&r->s->mails, 0);
-        old--;
         run_mail(r, mail);
-        fresh = r->s->mails.n - old;
     }
     for (size_t n = 0; n < r->s->mails.n; n++)
         r->s->mails.at[n].is_new = false;
