@@ -53,6 +53,16 @@ static enum err end_answered(struct step *s, const struct command *cmd, struct b
     return step_task_end(s, group, key, &existed, err);
 }
 
+/* A worker without tokens has a task of an older execution with the same ids, and none has the one that is open. */
+static bool is_for_older(struct step *s, const struct command *cmd, struct bytes instance,
+                         const struct open_action *a)
+{
+    uint32_t group;
+    uint64_t key;
+    return !step_task_is_out_tokenless(s, a->key) &&
+           step_task_answered(s, cmd, instance, a->id, &group, &key);
+}
+
 static enum err by_ids(struct step *s, struct command *cmd, struct bytes instance, int32_t task_id,
                        struct scheduling *sc, struct error *err)
 {
@@ -68,7 +78,7 @@ static enum err by_ids(struct step *s, struct command *cmd, struct bytes instanc
         return rc;
     const struct open_action *a =
         orch_open_find(o, HISTORY_EVENT__EVENT_TYPE_TASK_SCHEDULED, task_id);
-    if (!a)
+    if (!a || is_for_older(s, cmd, instance, a))
         return end_answered(s, cmd, instance, task_id, err);
     sc->o = o;
     sc->group = a->group;
@@ -120,8 +130,11 @@ static enum err by_token(struct step *s, struct command *cmd, struct bytes text,
     sc->task_id = t.ref;
     cmd->item = (struct item_ref){WORK_TASK, t.key, t.nonce};
     rc = step_get(s, t.object, &sc->o, err);
-    if (rc == ERR_NOT_FOUND) { /* purged: the row has no owner any more */
+    if (rc == ERR_NOT_FOUND ||
+        (!rc && (orch_is_terminal(sc->o) || sc->execution != sc->o->row.execution))) {
         bool existed;
+        sc->o = NULL; /* nobody waits for it, whatever is wrong with it besides */
+        step_count_stale(s);
         return step_task_end(s, t.group, t.key, &existed, err);
     }
     return rc ? rc : check_ids(instance, has_task, task_id, sc, err);
@@ -136,13 +149,13 @@ static enum err find_scheduling(struct step *s, struct command *cmd, struct byte
                           : by_token(s, cmd, token, instance, has_task, task_id, sc, err);
 }
 
-/* The first answer counts; it is dropped when its execution is over. */
+/* The first answer counts. */
 static enum err resolve(struct step *s, const struct scheduling *sc,
                         HistoryEvent__EventTypeCase type, struct bytes event, struct error *err)
 {
     bool existed;
     enum err rc = step_task_end(s, sc->group, sc->key, &existed, err);
-    if (rc || !existed || orch_is_terminal(sc->o) || sc->execution != sc->o->row.execution) {
+    if (rc || !existed) {
         if (!rc)
             step_count_stale(s);
         return rc;

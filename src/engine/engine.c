@@ -714,6 +714,7 @@ static void run_batch(struct engine *e)
     /* Each time without one unit more, or without the numbers. */
     for (size_t n = e->units.count + 2; out == BATCH_AGAIN && n > 0; n--)
         out = batch_try(e, true, &err);
+    e->now = clock_monotonic(e->clock); /* what begins now is not shorter by the flush */
     if (out == BATCH_OK) {
         e->failed_in_row = 0;
         batch_done(e);

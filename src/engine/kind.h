@@ -106,10 +106,12 @@ MUST_CHECK enum err step_task_end(struct step *s, uint32_t group, uint64_t key, 
 bool step_breaks(struct step *s, struct command *cmd, enum work_kind kind, uint64_t key,
                  uint64_t breaks_max);
 bool step_task_in_flight(struct step *s, uint64_t key);
+/* The same, and the worker that has it sends no tokens. */
+bool step_task_is_out_tokenless(struct step *s, uint64_t key);
 /* The item of the task's dispatch; kind 0: it is not in flight. */
 struct item_ref step_task_item(struct step *s, uint64_t key);
-/* The task in flight that an answer without a token is about, when no open action has these ids: its execution is over, and
- * only its worker's room is to be given back. False: none. */
+/* The task in flight that an answer without a token is about, when no open action has these ids, or nobody can have that one:
+ * its execution is over, and only its worker's room is to be given back. False: none. */
 bool step_task_answered(struct step *s, const struct command *cmd, struct bytes id, int64_t ref,
                         uint32_t *group, uint64_t *key);
 /* Group number of a name and version, as step_task_add() uses it. */

@@ -178,6 +178,12 @@ bool step_task_in_flight(struct step *s, uint64_t key)
     return w && w->state == WORK_FLIGHT;
 }
 
+bool step_task_is_out_tokenless(struct step *s, uint64_t key)
+{
+    const struct work *w = work_find(s->e, WORK_TASK, key);
+    return w && w->state == WORK_FLIGHT && w->stream->opts.token_less;
+}
+
 struct item_ref step_task_item(struct step *s, uint64_t key)
 {
     const struct work *w = work_find(s->e, WORK_TASK, key);

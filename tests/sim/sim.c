@@ -127,6 +127,9 @@ static void draw_settings(struct sim *s)
     set->overload_commit_time = (uint64_t)(draw_range(p, 30, 400) * USEC_PER_MSEC);
     set->overload_disk_free = draw_range(p, 0, 30000);
     set->tokenless_unsettled = draw_range(p, 2, 16);
+    struct prng own = sched_stream(s->seed, "redelivery", 0);
+    if (draw_one_in(&own, 3)) /* a turn that waited longer needs a new cut */
+        set->tokenless_redelivery = (uint64_t)(draw_range(&own, 100, 600) * USEC_PER_MSEC);
     set->wal_bytes = draw_range(p, KIB(64), KIB(512));
     set->keepalive_idle = (uint64_t)(draw_range(p, 2, 10) * USEC_PER_SEC);
     set->keepalive_timeout = (uint64_t)(draw_range(p, 1, 5) * USEC_PER_SEC);

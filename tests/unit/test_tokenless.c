@@ -251,6 +251,35 @@ static void a_stream_that_ended_frees_its_connection(void **state)
     world_free(w);
 }
 
+static void flush_takes_half_a_second(void *arg, usec_t took UNUSED, uint64_t commands UNUSED,
+                                      bool ok UNUSED)
+{
+    struct world *w = arg;
+    w->mono += SECOND / 2;
+    engine_on_commit(w->e, NULL, NULL); /* this one only */
+}
+
+/* The second that other answers have begins when the first is answered, not when its batch began. */
+static void the_wait_for_other_answers_is_not_shorter_by_the_flush(void **state)
+{
+    struct world *w = world_new(NULL);
+    struct world_stream *a = go_worker(w, 7);
+    (void)state;
+    assert_ok(world_start(w, "i", "P", NULL));
+    world_turn(a);
+    world_close(a);
+    world_advance(w, SECOND + 1);
+    a = go_worker(w, 8);
+    world_turn(a);
+    engine_on_commit(w->e, flush_takes_half_a_second, w);
+    assert_ok(world_complete_on(w, 8, "i", NULL, act_timer(w, 0, w->wall), NULL));
+    world_advance(w, SECOND - 1);
+    assert_null(world_next(a));
+    world_advance(w, 1);
+    assert_string_equal(world_new_events(w, world_turn(a)), "OrchestratorStarted TimerFired(0)");
+    world_free(w);
+}
+
 /* The late answer to an earlier turn, on a connection that has not this one, is never taken for it. */
 static void late_answers_from_elsewhere_are_told_apart(void **state)
 {
@@ -424,6 +453,35 @@ static void answers_of_finished_executions_give_room_back(void **state)
     world_free(w);
 }
 
+/* The answer to an older execution's activity, while nobody has the new one's of the same ids yet. */
+static void an_older_activity_is_told_apart_from_one_not_handed_out(void **state)
+{
+    struct world *w = world_new_file(NULL);
+    struct world_stream *st = go_worker(w, 7);
+    (void)state;
+    assert_ok(world_start(w, "i", "P", NULL));
+    world_turn(st);
+    assert_ok(world_complete_on(w, 7, "i", NULL, act_task(w, 0, "T", NULL),
+                                act_done(w, 1, AS_NEW, NULL), NULL));
+    world_task(st);
+    world_turn(st);
+    w->is_held = true;
+    struct world_answer *turn = world_complete_on(w, 7, "i", NULL, act_task(w, 0, "T", NULL), NULL);
+    struct world_answer *late = world_result_on(w, 7, "i", 0, "late");
+    w->is_held = false;
+    world_run(w);
+    assert_ok(turn);
+    assert_ok(late);
+    world_task(st);
+    assert_null(world_next(st)); /* no turn: nothing has arrived */
+    assert_int_equal(world_sql(w, "SELECT count(*) FROM task"), 1);
+    assert_ok(world_result_on(w, 7, "i", 0, "right"));
+    assert_int_equal(world_sql(w, "SELECT count(*) FROM task"), 0);
+    assert_string_equal(world_new_events(w, world_turn(st)),
+                        "OrchestratorStarted TaskCompleted(0)");
+    world_free(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -436,6 +494,7 @@ int main(void)
         cmocka_unit_test(an_old_cut_is_made_anew),
         cmocka_unit_test(a_batch_stays_exact_for_workers_with_tokens),
         cmocka_unit_test(a_stream_that_ended_frees_its_connection),
+        cmocka_unit_test(the_wait_for_other_answers_is_not_shorter_by_the_flush),
         cmocka_unit_test(late_answers_from_elsewhere_are_told_apart),
         cmocka_unit_test(what_is_out_outlives_the_memory_of_late_answers),
         cmocka_unit_test(replaced_instances_are_told_apart),
@@ -444,6 +503,7 @@ int main(void)
         cmocka_unit_test(a_suspended_turn_is_repeated_after_a_restart),
         cmocka_unit_test(a_turn_that_found_no_room_after_a_restart_is_repeated_too),
         cmocka_unit_test(answers_of_finished_executions_give_room_back),
+        cmocka_unit_test(an_older_activity_is_told_apart_from_one_not_handed_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

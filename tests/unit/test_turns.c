@@ -469,6 +469,12 @@ static void ids_that_differ_from_the_token_are_refused(void **state)
     assert_null(world_next(st));
     world_advance(w, SECOND);
     assert_ok(world_result(w, world_task(st), "1"));
+    assert_refused(world_do(w, DT_COMPLETE_TASK, "i", &bad), ERR_INVALID);
+    /* When nobody waits for it any more, nothing is wrong with it (spec 6.1, 8.2). */
+    assert_ok(world_complete(w, world_turn(st), act_done(w, 3, COMPLETED, NULL), NULL));
+    assert_ok(world_do(w, DT_COMPLETE_TASK, "i", &bad));
+    struct dt_bad large = {.token = task->token, .is_too_large = true, .reason = "it is large"};
+    assert_ok(world_do(w, DT_BAD_TASK, "i", &large));
     world_free(w);
 }
 

@@ -248,6 +248,7 @@ struct dispatch {
     struct bytes token;
     uint64_t inst, exec, turns; /* turns: of the instance when it went out */
     uint64_t task;              /* serial */
+    int32_t task_id;
     VEC(struct event *) events; /* without the orchestratorStarted */
     usec_t started;
     uint64_t stream, connection, process;
@@ -316,6 +317,7 @@ struct verdict {
     bool extends;        /* a chunk: the lease of `settles` */
     uint64_t answers;    /* number of the dispatch that it answers */
     bool is_abandon;
+    bool is_fuzzy;   /* the reply's failure has a text of the server's choice */
     uint64_t breaks; /* item that had a completion too large to keep */
 };
 
@@ -500,6 +502,7 @@ struct dispatch *dispatch_by_number(const struct model *m, uint64_t number);
 struct dispatch *holder(const struct model *m, uint64_t task);
 /* A turn of this execution is with a worker now. */
 bool turn_in_flight(const struct model *m, const struct inst *i);
+void count_unloaded_as_out(struct model *m);
 void settle_all(struct model *m); /* dispatches whose turn or task is over */
 void dispatch_return(struct model *m, struct dispatch *d, bool is_abandon);
 struct stream *stream_by_id(const struct model *m, uint64_t id);

@@ -378,6 +378,7 @@ static void after_commit(struct model *m, const struct unknown_batch *b)
             breaks_add(m, c->verdict.breaks);
     }
     settle_all(m);
+    count_unloaded_as_out(m);
     m->touched_n = 0;
     waiters_look(m);
 }
@@ -537,6 +538,18 @@ enum {
     G_UNAVAILABLE = 14,
 };
 
+/* An instance that failed and was purged in its very batch: its failure's text is the server's choice, and no row shows it. */
+static void show_failure(struct model *m, const struct verdict *v, void *theirs)
+{
+    const OrchestrationState *mine = ((GetInstanceResponse *)v->reply)->orchestrationstate;
+    const GetInstanceResponse *g = theirs;
+    TaskFailureDetails *f = mine ? mine->failuredetails : NULL;
+    if (f && f->errormessage.len == 0 && g && g->orchestrationstate &&
+        g->orchestrationstate->failuredetails)
+        f->errormessage =
+            data_of(arena_dup(m->arena, view(g->orchestrationstate->failuredetails->errormessage)));
+}
+
 /* An execution that was replaced in its very batch has an id that nothing else shows. */
 static void show_execution(struct model *m, const struct verdict *v, void *theirs)
 {
@@ -565,6 +578,8 @@ static void check_reply(struct model *m, const struct call *c, const struct verd
     } else {
         if (v->exec && c->method <= M_WAIT_END)
             show_execution(m, v, theirs);
+        if (v->is_fuzzy)
+            show_failure(m, v, theirs);
         struct bytes want = canonical(a, v->reply);
         if (!theirs || !bytes_eq(want, canonical(a, theirs)))
             found(m, CHECK_REPLY, "%s answered another state than the committed one%s",

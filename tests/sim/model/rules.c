@@ -659,7 +659,8 @@ static struct verdict run_get(struct run *r, struct call *c)
         return (struct verdict){.waits = true};
     }
     return (struct verdict){.reply = state_reply(r, i, q->getinputsandoutputs),
-                            .exec = i ? i->exec : 0};
+                            .exec = i ? i->exec : 0,
+                            .is_fuzzy = i && i->failure_fuzzy};
 }
 
 static struct verdict run_raise(struct run *r, struct call *c)

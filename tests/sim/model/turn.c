@@ -732,6 +732,7 @@ static struct verdict turn_too_large(struct run *r, struct inst *i, const struct
 {
     struct turn t = {.r = r, .i = i};
     struct verdict v;
+    touch_id(r->m, i->hub, i->id);
     if (!gives_up(r, i->serial << 1 | 1, &v))
         return v;
     consume(&t, d, d->events.n + 1);
@@ -783,6 +784,8 @@ static struct verdict run_tokenless(struct run *r, struct call *c, const Orchest
     int allowed;
     if (!i || is_terminal(i))
         return ignored(r, c);
+    touch_id(r->m, i->hub,
+             i->id); /* so that the database decides, also against a choice that changes nothing */
     const struct dispatch *d = by_ids(r, c, i, &allowed);
     if (!allowed)
         return ignored(r, c);
@@ -852,8 +855,8 @@ static struct task *task_by_ids(const struct run *r, const struct call *c, struc
     return NULL;
 }
 
-/* Nobody waits for its result, but the worker has done it: its row goes, so that it is not handed out again. */
-static void end_orphan(struct run *r, const struct call *c, const ActivityResponse *q)
+/* Nobody waits for its result, but the worker has done it: its row goes, so that it is not handed out again. SIZE_MAX: none. */
+static size_t find_orphan(struct run *r, const struct call *c, const ActivityResponse *q)
 {
     size_t best = SIZE_MAX;
     for (size_t n = 0; n < r->s->tasks.n; n++) {
@@ -865,10 +868,24 @@ static void end_orphan(struct run *r, const struct call *c, const ActivityRespon
         if (best == SIZE_MAX || d->connection == c->connection)
             best = n;
     }
-    if (best == SIZE_MAX || choose(r, 2))
-        return;
+    return best;
+}
+
+/* An orphan is meant when no worker without tokens can have the task that is open. Who has what is not always to be seen from
+ * outside: then the database decides. */
+static bool ends_orphan(struct run *r, const struct call *c, const ActivityResponse *q,
+                        const struct task *t)
+{
+    size_t orphan = find_orphan(r, c, q);
+    if (orphan == SIZE_MAX)
+        return false;
+    const struct dispatch *d = t ? holder(r->m, t->serial) : NULL;
+    bool is_out = d && d->token_less;
+    if (choose(r, 2) == (is_out ? 0u : 1u))
+        return false;
     r->changed = true;
-    VEC_REMOVE(&r->s->tasks, best);
+    VEC_REMOVE(&r->s->tasks, orphan);
+    return true;
 }
 
 struct verdict run_task(struct run *r, struct call *c)
@@ -886,16 +903,26 @@ struct verdict run_task(struct run *r, struct call *c)
         t = task_by_ids(r, c, view(q->instanceid), q->taskid);
     if (t && t->hub != c->hub)
         t = NULL;
-    if (!t) {
+    if (token.len == 0 && ends_orphan(r, c, q, t)) {
         HIT(r, 6_1_LATE);
-        if (token.len == 0)
-            end_orphan(r, c, q);
         return settles_nothing(r, c, d);
     }
-    struct inst *i = state_by_serial(r->s, t->inst);
-    if (d && i &&
-        ((q->instanceid.len > 0 && !bytes_eq(view(q->instanceid), i->id)) || q->taskid != t->id))
+    struct inst *i = t ? state_by_serial(r->s, t->inst) : NULL;
+    if (!t && d && !d->is_turn) /* resolved already */
+        i = state_by_serial(r->s, d->inst);
+    bool is_over = !i || is_terminal(i) || i->exec != (t ? t->exec : d->exec);
+    if (d && !is_over && i->hub == c->hub &&
+        ((q->instanceid.len > 0 && !bytes_eq(view(q->instanceid), i->id)) ||
+         q->taskid != d->task_id))
         return give_back(d);
+    if (!t || is_over) {
+        HIT(r, 6_1_LATE);
+        if (t) {
+            VEC_REMOVE(&r->s->tasks, (size_t)(t - r->s->tasks.at));
+            r->changed = true;
+        }
+        return settles_nothing(r, c, d);
+    }
     if (d && d->process != r->m->process)
         HIT(r, 6_1_OLD_TOKEN);
     struct verdict large = {0};
@@ -905,10 +932,6 @@ struct verdict run_task(struct run *r, struct call *c)
     struct task done = *t;
     VEC_REMOVE(&r->s->tasks, (size_t)(t - r->s->tasks.at));
     r->changed = true;
-    if (!i || is_terminal(i) || i->exec != done.exec) {
-        HIT(r, 6_1_LATE);
-        return settles_nothing(r, c, d);
-    }
     HistoryEvent *msg;
     if (is_large || is_bad(r, q)) {
         HIT(r, 5_3_BAD);

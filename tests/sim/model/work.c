@@ -632,6 +632,7 @@ static void task_out(struct model *m, struct arena *a, struct stream *s, WorkIte
     d->inst = t->inst;
     d->exec = t->exec;
     d->task = t->serial;
+    d->task_id = t->id;
     trace(m, "  of '%.*s' task %d", BYTES_FMT(view(q->orchestrationinstance->instanceid)), t->id);
 }
 
@@ -784,6 +785,19 @@ static bool group_is_full(const struct model *m, bool turns, const char *hub, st
         n += t->hub == hub && bytes_eq(t->name, name) && bytes_eq(t->version, version);
     }
     return n > m->settings->ready_group / 2;
+}
+
+/* A turn that its group had no room for is found in the store later, where nothing says that it was not ready when the process
+ * started: it, too, counts as having been out token-less. */
+void count_unloaded_as_out(struct model *m)
+{
+    for (size_t n = 0; m->state.insts.n > m->settings->ready_group / 2 && n < m->state.insts.n;
+         n++) {
+        struct inst *i = m->state.insts.at[n];
+        if (i->maybe_out != i->turns + 1 && is_dispatchable(i) && !turn_in_flight(m, i) &&
+            group_is_full(m, true, i->hub, i->name, i->version))
+            i->maybe_out = i->turns + 1;
+    }
 }
 
 static void look_for_starved(struct model *m)
