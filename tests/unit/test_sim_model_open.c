@@ -118,12 +118,94 @@ static void a_message_that_makes_another_to_the_same(void **state)
     }
 }
 
+static void lose_tasks(struct mw *w)
+{
+    if (spoils)
+        mw_sql(w, "DELETE FROM task");
+}
+
+/* The same id of two executions that are over, and an answer that names no execution. */
+static void an_answer_to_one_of_two_forgotten_tasks(void **state)
+{
+    (void)state;
+    for (int lie = 0; lie < 2; lie++) {
+        struct mw *w = mw_new(5);
+        struct mw_item *it, *task = NULL;
+        int turns = 0;
+        mw_stream(w, 4, 4, true, 0);
+        mw_start(w, "i", "P");
+        mw_run(w);
+        while ((it = mw_next(w))) {
+            if (it->item->request_case == WORK_ITEM__REQUEST_ACTIVITY_REQUEST)
+                task = it;
+            else if (turns++ < 2)
+                mw_complete(
+                    w, it, true, mw_task(w, 1),
+                    mw_finish(w, 2, ORCHESTRATION_STATUS__ORCHESTRATION_STATUS_CONTINUED_AS_NEW),
+                    NULL);
+            mw_run(w);
+        }
+        assert_non_null(task);
+        assert_int_equal(mw_sql(w, "SELECT count(*) FROM task"), 2);
+        assert_no_finding(w);
+        spoils = lie;
+        w->before_commit = lose_tasks; /* both of them */
+        mw_result(w, task, true, false);
+        mw_run(w);
+        assert_int_equal(mw_sql(w, "SELECT count(*) FROM task"), !lie);
+        if (lie)
+            assert_finding(w, "tasks");
+        else
+            assert_no_finding(w);
+        mw_free(w);
+    }
+}
+
+/* A bad answer and, in the same commit, the wish for the whole history: the turn may come back at once. Without the wish it may not,
+ * to the one that gave the bad answer. */
+static void a_turn_that_is_refused_and_asked_for(void **state)
+{
+    (void)state;
+    for (int lie = 0; lie < 2; lie++) {
+        struct mw *w = mw_new(5);
+        uint64_t stream = mw_stream(w, 1, 1, false, 0);
+        mw_start(w, "i", "P");
+        mw_run(w);
+        struct mw_item *it = mw_turn(w);
+        OrchestratorResponse bad = ORCHESTRATOR_RESPONSE__INIT, wish = ORCHESTRATOR_RESPONSE__INIT;
+        Google__Protobuf__Int32Value many = GOOGLE__PROTOBUF__INT32_VALUE__INIT;
+        bad.instanceid = wish.instanceid = it->item->orchestratorrequest->instanceid;
+        bad.completiontoken = wish.completiontoken = it->item->completiontoken;
+        many.value = 99;
+        bad.numeventsprocessed = &many;
+        wish.requireshistory = true;
+        mw_respond(w, &bad, it->connection, false);
+        if (!lie)
+            mw_respond(w, &wish, it->connection, false);
+        mw_run(w);
+        assert_no_finding(w);
+        if (lie) {
+            assert_null(mw_next(w));
+            it->item->completiontoken = wire_data(BYTES_LIT("another"));
+            uint8_t *raw =
+                arena_alloc(w->arena, protobuf_c_message_get_packed_size(&it->item->base));
+            model_item(w->m, stream, bytes_of(raw, protobuf_c_message_pack(&it->item->base, raw)));
+            assert_finding(w, "backoff");
+        } else {
+            assert_non_null(mw_next(w));
+        }
+        mw_free(w);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(many_answers_that_were_not_taken),
         cmocka_unit_test(an_answer_that_no_commit_has_had),
         cmocka_unit_test(a_message_that_makes_another_to_the_same),
+        cmocka_unit_test(an_answer_to_one_of_two_forgotten_tasks),
+        cmocka_unit_test(a_turn_that_is_refused_and_asked_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

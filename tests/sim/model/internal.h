@@ -505,6 +505,8 @@ bool turn_in_flight(const struct model *m, const struct inst *i);
 void count_unloaded_as_out(struct model *m);
 void settle_all(struct model *m); /* dispatches whose turn or task is over */
 void dispatch_return(struct model *m, struct dispatch *d, bool is_abandon);
+/* Its worker asks for it once more: whatever it said before, it may come at once. */
+void dispatch_again(struct model *m, struct dispatch *d);
 struct stream *stream_by_id(const struct model *m, uint64_t id);
 bool stream_takes_turn(const struct stream *s, const struct inst *i);
 bool stream_takes_task(const struct stream *s, const struct task *t);

@@ -233,7 +233,10 @@ static void settle_call(struct model *m, const struct call *c, const struct verd
     if (d) {
         if (d->state == OUT)
             reached(m, v->status ? REACH_8_5_INVALID : REACH_8_5_ABANDON);
-        dispatch_return(m, d, v->is_abandon || v->status != 0);
+        bool is_abandon = v->is_abandon || v->status != 0;
+        dispatch_return(m, d, is_abandon);
+        if (!is_abandon)
+            dispatch_again(m, d);
     }
     d = v->answers ? dispatch_by_number(m, v->answers) : NULL;
     if (d && v->extends) {

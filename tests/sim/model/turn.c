@@ -855,36 +855,43 @@ static struct task *task_by_ids(const struct run *r, const struct call *c, struc
     return NULL;
 }
 
-/* Nobody waits for its result, but the worker has done it: its row goes, so that it is not handed out again. SIZE_MAX: none. */
-static size_t find_orphan(struct run *r, const struct call *c, const ActivityResponse *q)
+#define ORPHANS_MAX 16
+
+/* Nobody waits for their results, but the worker has done one of them: its row goes, so that it is not handed out again. Those of
+ * the connection, else of all. */
+static size_t find_orphans(const struct run *r, const struct call *c, const ActivityResponse *q,
+                           uint64_t orphans[ORPHANS_MAX])
 {
-    size_t best = SIZE_MAX;
-    for (size_t n = 0; n < r->s->tasks.n; n++) {
-        const struct task *t = &r->s->tasks.at[n];
-        const struct dispatch *d = holder(r->m, t->serial);
-        if (!t->orphan || t->id != q->taskid || t->hub != c->hub || !d || !d->token_less ||
-            !bytes_eq(t->id_of, view(q->instanceid)))
-            continue;
-        if (best == SIZE_MAX || d->connection == c->connection)
-            best = n;
+    size_t count = 0;
+    for (int anywhere = 0; anywhere < 2 && count == 0; anywhere++) {
+        for (size_t n = 0; n < r->s->tasks.n && count < ORPHANS_MAX; n++) {
+            const struct task *t = &r->s->tasks.at[n];
+            const struct dispatch *d = holder(r->m, t->serial);
+            if (t->orphan && t->id == q->taskid && t->hub == c->hub && d && d->token_less &&
+                bytes_eq(t->id_of, view(q->instanceid)) &&
+                (anywhere || d->connection == c->connection))
+                orphans[count++] = t->serial;
+        }
     }
-    return best;
+    return count;
 }
 
 /* An orphan is meant when no worker without tokens can have the task that is open. Who has what is not always to be seen from
- * outside: then the database decides. */
+ * outside, and of the tasks of several executions nothing says which it is: then the database decides. */
 static bool ends_orphan(struct run *r, const struct call *c, const ActivityResponse *q,
                         const struct task *t)
 {
-    size_t orphan = find_orphan(r, c, q);
-    if (orphan == SIZE_MAX)
+    uint64_t orphans[ORPHANS_MAX];
+    unsigned count = (unsigned)find_orphans(r, c, q, orphans);
+    if (count == 0)
         return false;
     const struct dispatch *d = t ? holder(r->m, t->serial) : NULL;
-    bool is_out = d && d->token_less;
-    if (choose(r, 2) == (is_out ? 0u : 1u))
+    unsigned first = d && d->token_less ? count : 0; /* which is the likeliest; `count`: none */
+    unsigned taken = (first + choose(r, count + 1)) % (count + 1);
+    if (taken == count)
         return false;
     r->changed = true;
-    VEC_REMOVE(&r->s->tasks, orphan);
+    VEC_REMOVE(&r->s->tasks, (size_t)(task_by_serial(r->s, orphans[taken]) - r->s->tasks.at));
     return true;
 }
 

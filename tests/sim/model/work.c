@@ -110,6 +110,12 @@ static void forget_abandons(struct model *m, uint64_t item)
             VEC_REMOVE(&m->abandons, n);
 }
 
+void dispatch_again(struct model *m, struct dispatch *d)
+{
+    if (d->process == m->process && d->state != SETTLED)
+        forget_abandons(m, item_of(d));
+}
+
 static bool is_over(const struct model *m, const struct dispatch *d)
 {
     if (d->is_turn) {
