@@ -198,6 +198,39 @@ static void a_turn_that_is_refused_and_asked_for(void **state)
     }
 }
 
+/* A turn that one worker without tokens keeps, and another has answered: the next one waits a second, and not for ever. */
+static void a_connection_that_never_answers(void **state)
+{
+    (void)state;
+    for (int lie = 0; lie < 2; lie++) {
+        struct mw *w = mw_new(5);
+        mw_stream(w, 1, 1, true, 0);
+        mw_start(w, "i", "P");
+        mw_run(w);
+        assert_non_null(mw_turn(w)); /* and forgotten */
+        uint64_t other = mw_stream(w, 1, 1, false, 0);
+        mw_advance(w, (usec_t)w->settings.turn_timeout + SECOND);
+        struct mw_item *it = mw_turn(w);
+        assert_int_equal(it->stream, other);
+        mw_complete(w, it, false, NULL);
+        mw_run(w);
+        mw_stream_close(w, other);
+        mw_raise(w, "i", "e", "1");
+        mw_run(w);
+        assert_null(mw_next(w));
+        assert_no_finding(w);
+        if (lie) /* the server has begun to wait for a second */
+            w->settings.tokenless_redelivery = 10 * (uint64_t)SECOND;
+        mw_advance(w, 2 * SECOND);
+        assert_non_null(mw_next(w));
+        if (lie)
+            assert_finding(w, "tokenless");
+        else
+            assert_no_finding(w);
+        mw_free(w);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -206,6 +239,7 @@ int main(void)
         cmocka_unit_test(a_message_that_makes_another_to_the_same),
         cmocka_unit_test(an_answer_to_one_of_two_forgotten_tasks),
         cmocka_unit_test(a_turn_that_is_refused_and_asked_for),
+        cmocka_unit_test(a_connection_that_never_answers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

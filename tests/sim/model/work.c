@@ -478,6 +478,21 @@ static void check_again(struct model *m, const struct inst *i, const struct disp
               BYTES_FMT(i->id), d->events.n, longest->events.n);
 }
 
+/* Its turn is over, and those who still have it were waited for long enough: their answers are a stated limit. */
+static bool is_given_up(const struct model *m, const struct inst *i, const struct dispatch *d)
+{
+    usec_t hold = (usec_t)m->settings->tokenless_redelivery, first = INT64_MAX;
+    if (is_of_now(i, d))
+        return false;
+    for (size_t n = 0; n < m->dispatches.n; n++) {
+        const struct dispatch *p = m->dispatches.at[n];
+        if (p->is_turn && p->inst == d->inst && p->exec == d->exec && p->turns == d->turns &&
+            p->answered)
+            first = MIN(first, p->answered_at);
+    }
+    return first != INT64_MAX && m->mono >= first + hold;
+}
+
 /* At most one unanswered dispatch on a connection; the next turn waits for the answers to the last (spec 8.2). */
 static void check_tokenless(struct model *m, const struct stream *s, const struct inst *i)
 {
@@ -488,7 +503,8 @@ static void check_tokenless(struct model *m, const struct stream *s, const struc
         const struct dispatch *p = m->dispatches.at[n];
         if (!p->is_turn || !p->token_less || p->inst != i->serial || p->process != m->process)
             continue;
-        if (s->token_less && !p->answered && !p->lost && p->connection == s->connection)
+        if (s->token_less && !p->answered && !p->lost && p->connection == s->connection &&
+            !is_given_up(m, i, p))
             found(m, CHECK_TOKENLESS,
                   "'%.*s' has an unanswered dispatch on this connection already", BYTES_FMT(i->id));
         if (p->exec == i->exec && p->turns + 1 == i->turns) {
