@@ -8,7 +8,7 @@
  * after the commit and before anything that follows it, then model_item() and model_answer() as the server lets them out.
  *
  * Ownership: everything passed in is borrowed for the call. Times are microseconds. One thread.
- * Tests: tests/unit/test_sim_model.c, tests/unit/test_sim_model_random.c
+ * Tests: tests/unit/test_sim_model.c, tests/unit/test_sim_model_open.c, tests/unit/test_sim_model_random.c
  */
 #pragma once
 
