@@ -5,6 +5,7 @@
 
 #include "base/assert.h"
 #include "sim/net.h"
+#include "sim/program.h"
 #include "wire/pack.h"
 #include "wire/timestamp.h"
 #include "wire/value.h"
@@ -184,6 +185,13 @@ static void start(struct client *c, struct prng *p, struct arena *a)
         req.executionid = wire_string_value(
             a, bytes_str(arena_printf(a, "%016llx%016llx", (unsigned long long)prng_u64(p),
                                       (unsigned long long)prng_u64(p))));
+    struct prng own = sched_stream(c->s->seed, "labels", ((uint64_t)c->number << 32) + c->op_count);
+    if (draw_one_in(&own, 2)) {
+        struct labels l = program_labels(a, prng_u64(&own));
+        req.n_tags = l.n_tags;
+        req.tags = l.tags;
+        req.parenttracecontext = l.trace;
+    }
     call(c, p, "StartInstance", &req.base);
 }
 

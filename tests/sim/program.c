@@ -232,6 +232,28 @@ OrchestratorAction *program_action(struct arena *a, int32_t id, int kind)
     return act;
 }
 
+struct labels program_labels(struct arena *a, uint64_t luck)
+{
+    static const char *const KEYS[] = {"team", "", "caf\xc3\xa9"};
+    struct labels l = {.n_tags = luck % 4};
+    ExecutionStartedEvent__TagsEntry **tags =
+        arena_array(a, ExecutionStartedEvent__TagsEntry *, ARRAY_LEN(KEYS));
+    for (size_t i = 0; i < l.n_tags; i++) {
+        tags[i] = arena_new(a, ExecutionStartedEvent__TagsEntry);
+        execution_started_event__tags_entry__init(tags[i]);
+        tags[i]->key = text(KEYS[i]);
+        tags[i]->value = text(arena_printf(a, "%u", (unsigned)(luck % 97)));
+    }
+    l.tags = tags;
+    if (luck / 4 % 3 == 0) {
+        l.trace = arena_new(a, TraceContext);
+        trace_context__init(l.trace);
+        l.trace->traceparent = text("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
+        l.trace->tracestate = luck % 2 ? box(a, "k=v") : NULL;
+    }
+    return l;
+}
+
 static OrchestratorAction *task(struct view *v, int32_t id, const char *name, const char *version)
 {
     OrchestratorAction *act =
@@ -241,6 +263,10 @@ static OrchestratorAction *task(struct view *v, int32_t id, const char *name, co
     t->name = text(name);
     t->version = box(v->a, version);
     t->input = box(v->a, arena_printf(v->a, "in %d", id));
+    struct labels l = program_labels(v->a, (uint64_t)id);
+    t->n_tags = l.n_tags;
+    t->tags = l.tags;
+    t->parenttracecontext = l.trace;
     return act;
 }
 
@@ -268,6 +294,10 @@ static OrchestratorAction *child(struct view *v, int32_t id, const char *instanc
     c->version = box(v->a, version);
     c->instanceid = text(instance);
     c->input = box(v->a, "0");
+    struct labels l = program_labels(v->a, (uint64_t)id + 1);
+    c->n_tags = l.n_tags;
+    c->tags = l.tags;
+    c->parenttracecontext = l.trace;
     return act;
 }
 
@@ -309,6 +339,9 @@ static OrchestratorAction *done(struct view *v, int32_t id, OrchestrationStatus 
     complete_orchestration_action__init(c);
     c->orchestrationstatus = status;
     c->result = wire_string_value(v->a, result);
+    struct labels l = program_labels(v->a, (uint64_t)id + 2);
+    c->n_tags = l.n_tags;
+    c->tags = l.tags;
     return act;
 }
 

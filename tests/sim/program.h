@@ -24,6 +24,13 @@ const char *program_answer(struct arena *a, const OrchestratorRequest *r,
 const char *program_check(struct arena *a, struct bytes id, HistoryEvent *const *events, size_t n,
                           bool is_over);
 
+/* Tags and a trace context, or neither, by `luck`; all generated entry types of tags are alike. */
+struct labels {
+    size_t n_tags;
+    void *tags; /* an array of pointers */
+    TraceContext *trace;
+};
+struct labels program_labels(struct arena *a, uint64_t luck);
 /* Failure details of `levels` levels. */
 TaskFailureDetails *program_failure(struct arena *a, unsigned levels);
 OrchestratorAction *program_action(struct arena *a, int32_t id, int kind);

@@ -320,6 +320,13 @@ static bool respond(struct held *h, OrchestratorResponse *r, unsigned events_max
     if (!worker_is_token_less(w))
         r->completiontoken = h->item->completiontoken;
     const char *wrong = program_answer(h->arena, req, &opts, r);
+    if (h->index % 4 == 1) {
+        r->orchestrationtracecontext = arena_new(h->arena, OrchestrationTraceContext);
+        orchestration_trace_context__init(r->orchestrationtracecontext);
+        if (h->index % 8 == 1) /* PY echoes an empty one when it has none */
+            r->orchestrationtracecontext->spanid =
+                wire_string_value(h->arena, BYTES_LIT("b7ad6b7169203331"));
+    }
     if (wrong)
         sim_fail(w->s, "replay", "turn of '%.*s': %s", BYTES_FMT(wire_view(req->instanceid)),
                  wrong);

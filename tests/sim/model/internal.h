@@ -317,7 +317,9 @@ struct verdict {
     bool extends;        /* a chunk: the lease of `settles` */
     uint64_t answers;    /* number of the dispatch that it answers */
     bool is_abandon;
-    bool is_fuzzy;   /* the reply's failure has a text of the server's choice */
+    bool
+        maybe_over; /* whether the history limit was passed only the server knows: replaced or purged in this very batch */
+    bool is_fuzzy;  /* the reply's failure has a text of the server's choice */
     uint64_t breaks; /* item that had a completion too large to keep */
 };
 

@@ -672,7 +672,7 @@ static void refused(struct model *m, struct call *c, int status)
 static void check_verdict(struct model *m, struct call *c, const struct verdict *v, int status,
                           const char *message, struct bytes reply)
 {
-    if (v->status == -1)
+    if (v->status == -1 || (v->maybe_over && status == G_EXHAUSTED))
         return;
     if (v->status != status) {
         found(m, CHECK_STATUS, "%s was answered with status %d (%s) instead of %d (%s)",
@@ -725,7 +725,8 @@ void model_answer(struct model *m, uint64_t id, int status, const char *message,
         return;
     bool is_wait = c->method == M_WAIT_START || c->method == M_WAIT_END;
     if (status == G_UNAVAILABLE ||
-        (status == G_EXHAUSTED && !(c->is_committed && c->verdict.commits_error))) {
+        (status == G_EXHAUSTED &&
+         !(c->is_committed && (c->verdict.commits_error || c->verdict.maybe_over)))) {
         refused(m, c, status);
     } else if (is_wait && (c->is_waiting || status == G_DEADLINE)) {
         check_wait(m, c, status, message, reply);

@@ -582,7 +582,7 @@ static struct verdict commit(struct turn *t, const struct dispatch *d,
             !bytes_is_none(target_of(planned.at[n].a)))
             send(t, planned.at[n].a);
     VEC_FREE(&planned);
-    return (struct verdict){.changes = true};
+    return (struct verdict){.changes = true, .maybe_over = over == 2 && !token_less};
 }
 
 /* ---- chunks (spec 4.3) --------------------------------------------------------------------------------------------------- */
