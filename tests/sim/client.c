@@ -161,6 +161,18 @@ static OrchestrationIdReusePolicy *draw_policy(struct prng *p, struct arena *a)
     return policy;
 }
 
+/* As GO's older protocol has it: 0 error, 1 ignore, 2 terminate. */
+static void add_old_action(OrchestrationIdReusePolicy *policy, struct arena *a, uint64_t action)
+{
+    ProtobufCMessageUnknownField *f = arena_new(a, ProtobufCMessageUnknownField);
+    uint8_t *data = arena_array(a, uint8_t, 1);
+    *data = (uint8_t)action;
+    *f = (ProtobufCMessageUnknownField){
+        .tag = 2, .wire_type = PROTOBUF_C_WIRE_TYPE_VARINT, .len = 1, .data = data};
+    policy->base.n_unknown_fields = 1;
+    policy->base.unknown_fields = f;
+}
+
 static void start(struct client *c, struct prng *p, struct arena *a)
 {
     CreateInstanceRequest req;
@@ -192,6 +204,8 @@ static void start(struct client *c, struct prng *p, struct arena *a)
         req.tags = l.tags;
         req.parenttracecontext = l.trace;
     }
+    if (req.orchestrationidreusepolicy && draw_one_in(&own, 4))
+        add_old_action(req.orchestrationidreusepolicy, a, prng_below(&own, 3));
     call(c, p, "StartInstance", &req.base);
 }
 

@@ -513,13 +513,13 @@ static bool bad_id(const struct run *r, struct bytes id, size_t max, struct verd
     return true;
 }
 
-/* GO's older field 2 of the policy, which is unknown now: 0 when it is not there. */
+/* GO's older field 2 of the policy, which is unknown now: -1 when it is not there. */
 static int old_action(const OrchestrationIdReusePolicy *p)
 {
     for (size_t i = 0; p && i < p->base.n_unknown_fields; i++)
         if (p->base.unknown_fields[i].tag == 2 && p->base.unknown_fields[i].len > 0)
             return p->base.unknown_fields[i].data[0];
-    return 0;
+    return -1;
 }
 
 static bool listed(const OrchestrationIdReusePolicy *p, int status)
@@ -569,7 +569,7 @@ static struct verdict run_start(struct run *r, struct call *c)
         return refuse(G_INVALID, "name must not be empty");
     if (q->scheduledstarttimestamp && !stamp_read(q->scheduledstarttimestamp, &at))
         return refuse(G_INVALID, NULL);
-    if (!action && (listed(p, ST_PENDING) || listed(p, ST_RUNNING) || listed(p, ST_SUSPENDED)) &&
+    if (action < 0 && (listed(p, ST_PENDING) || listed(p, ST_RUNNING) || listed(p, ST_SUSPENDED)) &&
         !listed(p, ST_TERMINATED))
         return refuse(G_INVALID, "Invalid reusable statuses: cannot exclude 'Terminated' while "
                                  "also allowing reuse of running instances");
