@@ -303,6 +303,7 @@ enum err cache_flush(struct step *s, struct error *err)
             if (rc)
                 return rc;
             touched_add(e, o->row.key);
+            cache_count(e, o); /* it may not be used again for long */
         }
         list_remove(n);
         o->is_dirty = false;

@@ -22,6 +22,8 @@ static const char USAGE[] =
     "a zero fails\n"
     "  --hashes       a line `SEED HASH` for each, and nothing else\n"
     "  --time MS      activity ends after so many simulated milliseconds\n"
+    "  --sync MS      each flush takes so long\n"
+    "  --steps N      orchestrations end after so many actions\n"
     "  --no-faults    nothing goes wrong\n"
     "  --keep A.I,... only these decisions are taken (of actor A the I-th), as --shrink says\n"
     "  --without A,.. these actors take no part, as --shrink says\n"
@@ -86,6 +88,8 @@ enum flag {
     OPT_HITS,
     OPT_HASHES,
     OPT_TIME,
+    OPT_SYNC,
+    OPT_STEPS,
     OPT_NO_FAULTS,
     OPT_KEEP,
     OPT_WITHOUT,
@@ -104,6 +108,8 @@ static bool parse(struct args *a, int argc, char **argv)
                                             {"hits", optional_argument, NULL, OPT_HITS},
                                             {"hashes", no_argument, NULL, OPT_HASHES},
                                             {"time", required_argument, NULL, OPT_TIME},
+                                            {"sync", required_argument, NULL, OPT_SYNC},
+                                            {"steps", required_argument, NULL, OPT_STEPS},
                                             {"no-faults", no_argument, NULL, OPT_NO_FAULTS},
                                             {"keep", required_argument, NULL, OPT_KEEP},
                                             {"without", required_argument, NULL, OPT_WITHOUT},
@@ -136,6 +142,12 @@ static bool parse(struct args *a, int argc, char **argv)
             break;
         case OPT_TIME:
             a->sim.time_max = strtoll(optarg, NULL, 10) * USEC_PER_MSEC;
+            break;
+        case OPT_SYNC:
+            a->sim.sync_time = strtoll(optarg, NULL, 10) * USEC_PER_MSEC;
+            break;
+        case OPT_STEPS:
+            a->sim.steps = (unsigned)strtoul(optarg, NULL, 10);
             break;
         case OPT_NO_FAULTS:
             a->sim.drop_all_faults = true;

@@ -472,7 +472,7 @@ static size_t end(struct view *v, OrchestratorAction **out)
         v->next++;
     if (plan / 16 % 9 == 0)
         out[n++] = send(v, v->next++, v->id, BYTES_LIT("ping"), BYTES_LIT("to myself"));
-    if (generation_of(v) + 1 < GENERATIONS && plan % 3 == 0) {
+    if (!v->opts->steps && generation_of(v) + 1 < GENERATIONS && plan % 3 == 0) {
         out[n++] = continue_as_new(v, plan / 64);
         return n;
     }
@@ -560,7 +560,8 @@ static size_t decide(struct view *v, OrchestratorAction **out)
     size_t again = retry(v, out + n);
     if (again > 0)
         return n + again;
-    return n + (v->next - v->first >= STEPS ? end(v, out + n) : begin_step(v, out + n));
+    int32_t steps = v->opts->steps ? (int32_t)v->opts->steps : STEPS;
+    return n + (v->next - v->first >= steps ? end(v, out + n) : begin_step(v, out + n));
 }
 
 static void shuffle(struct arena *a, OrchestratorAction **actions, size_t n, uint64_t salt)

@@ -818,6 +818,8 @@ static usec_t vfs_sync_time(void *arg)
 {
     struct sim *s = arg;
     usec_t t = draw_time(&s->sync_prng, s->sync_min, s->sync_max);
+    if (s->opts.sync_time)
+        return s->opts.sync_time;
     return sim_now(s) < s->sync_slow_until ? t * 20 : t;
 }
 

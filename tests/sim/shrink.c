@@ -107,6 +107,23 @@ static void shrink_time(struct shrinker *sh)
     }
 }
 
+/* Shorter programs; and flushes that take long, so that calls meet in one batch without other calls around them. */
+static void shrink_programs(struct shrinker *sh)
+{
+    static const usec_t SYNCS[] = {0, 20 * USEC_PER_MSEC, 60 * USEC_PER_MSEC, 100 * USEC_PER_MSEC,
+                                   200 * USEC_PER_MSEC};
+    static const unsigned STEPS[] = {0, 4, 3, 2, 1};
+    for (size_t i = 0; i < ARRAY_LEN(STEPS) * ARRAY_LEN(SYNCS); i++) {
+        struct sim_options opts = sh->opts;
+        unsigned steps = STEPS[i / ARRAY_LEN(SYNCS)];
+        usec_t sync = SYNCS[i % ARRAY_LEN(SYNCS)];
+        opts.steps = steps ? steps : opts.steps;
+        opts.sync_time = sync ? sync : opts.sync_time;
+        if (opts.steps != sh->opts.steps || opts.sync_time != sh->opts.sync_time)
+            (void)tries(sh, &opts);
+    }
+}
+
 static void shrink_actors(struct shrinker *sh)
 {
     for (size_t actor = SIM_ACTORS; actor-- > 0;) {
@@ -149,8 +166,13 @@ static void print(const struct shrinker *sh)
     printf("checker: %s\n%s\nshrunk: actions=%" PRIu64 " decisions=%zu time=%.3fs runs=%u\n",
            sh->checker, sh->best.text, sh->best.actions, sh->kept_count,
            (double)sh->best.time / 1e6, sh->runs);
-    printf("replay: build/tests/sim/sim --seed %" PRIu64 " --trace --time %" PRId64 " --keep ",
-           sh->seed, (sh->opts.time_max + USEC_PER_MSEC - 1) / USEC_PER_MSEC);
+    printf("replay: build/tests/sim/sim --seed %" PRIu64 " --trace --time %" PRId64, sh->seed,
+           (sh->opts.time_max + USEC_PER_MSEC - 1) / USEC_PER_MSEC);
+    if (sh->opts.sync_time)
+        printf(" --sync %" PRId64, sh->opts.sync_time / USEC_PER_MSEC);
+    if (sh->opts.steps)
+        printf(" --steps %u", sh->opts.steps);
+    printf(" --keep ");
     for (size_t i = 0; i < sh->kept_count; i++)
         printf("%s%u.%u", i ? "," : "", sh->kept[i].actor, sh->kept[i].index);
     const char *sep = " --without ";
@@ -182,6 +204,7 @@ bool shrink(const struct sim_options *opts, uint64_t seed)
         accept(sh, &first);
         for (uint64_t before = UINT64_MAX; sh->best.actions < before && sh->runs < RUNS_MAX;) {
             before = sh->best.actions;
+            shrink_programs(sh);
             shrink_time(sh);
             shrink_actors(sh);
             shrink_ops(sh);

@@ -314,6 +314,7 @@ static bool respond(struct held *h, OrchestratorResponse *r, unsigned events_max
         .events_max = events_max,
         .is_go = w->sdk == SDK_GO,
         .salt = salt,
+        .steps = w->s->opts.steps,
     };
     orchestrator_response__init(r);
     r->instanceid = req->instanceid;

@@ -508,9 +508,31 @@ static void bad_completions_settle_their_items(void **state)
     world_free(w);
 }
 
+/* What a turn leaves in memory counts at once, not when the instance is used again: with far timers that may be in a month. */
+static void what_a_turn_leaves_in_memory_is_counted(void **state)
+{
+    struct world *w = world_new(NULL);
+    struct world_stream *st = world_stream(w, 1, 1);
+    struct engine_stats before, after;
+    usec_t far = w->wall + 3600 * SECOND;
+    (void)state;
+    assert_ok(world_start(w, "i", "P", NULL));
+    struct world_item *turn = world_turn(st);
+    engine_stats(w->e, &before);
+    assert_ok(world_complete(w, turn, act_timer(w, 1, far), act_timer(w, 2, far),
+                             act_timer(w, 3, far), act_timer(w, 4, far), act_timer(w, 5, far),
+                             act_timer(w, 6, far), act_timer(w, 7, far), act_timer(w, 8, far),
+                             NULL));
+    engine_stats(w->e, &after);
+    assert_true(after.objects_cached_bytes >=
+                before.objects_cached_bytes + 8 * 64 /* bytes of an open action */);
+    world_free(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_a_turn_leaves_in_memory_is_counted),
         cmocka_unit_test(events_of_a_turn_wait_for_the_next),
         cmocka_unit_test(custom_status_is_that_of_the_last_turn),
         cmocka_unit_test(requires_history_gives_the_turn_again_at_once),
