@@ -9,7 +9,7 @@
 #include "wire/writer.h"
 
 #define FRAMES_KEPT MIB(1) /* longer histories are read from the store for each turn */
-#define INBOX_LOADED 64     /* rows read with the object */
+#define INBOX_LOADED 64    /* rows read with the object */
 #define PAST_EVENTS                                                                                \
     3 /* OrchestratorRequest.pastEvents: the field that stored events are framed as */
 
