@@ -193,10 +193,12 @@ static void start(struct client *c, struct prng *p, struct arena *a)
         req.orchestrationidreusepolicy = draw_policy(p, a);
     if (draw_one_in(p, 6))
         req.scheduledstarttimestamp = draw_start_time(c, p, a);
-    if (draw_one_in(p, 10))
+    if (draw_one_in(p, 10)) {
+        uint64_t low = prng_u64(p), high = prng_u64(p);
         req.executionid = wire_string_value(
-            a, bytes_str(arena_printf(a, "%016llx%016llx", (unsigned long long)prng_u64(p),
-                                      (unsigned long long)prng_u64(p))));
+            a, bytes_str(arena_printf(a, "%016llx%016llx", (unsigned long long)high,
+                                      (unsigned long long)low)));
+    }
     struct prng own = sched_stream(c->s->seed, "labels", ((uint64_t)c->number << 32) + c->op_count);
     if (draw_one_in(&own, 2)) {
         struct labels l = program_labels(a, prng_u64(&own));

@@ -80,8 +80,9 @@ static bool fail_flush(struct kind *k)
 {
     if (k->f->is_broken)
         return false;
+    bool lasts = draw_one_in(&k->p, 5);
     vfs_fail(&k->f->s->vfs, VFS_SYNC, 1 + (unsigned)prng_below(&k->p, 4), SQLITE_IOERR_FSYNC,
-             draw_one_in(&k->p, 5));
+             lasts);
     break_disk(k, draw_time(&k->p, 50 * USEC_PER_MSEC, 2 * USEC_PER_SEC));
     return true;
 }
