@@ -49,7 +49,7 @@ def slow_disk(t):
     s.disk.set()
     got, w = finish(t, s, worker, starter, 60)
     check(set(got["codes"]) == {"0"} and set(w["codes"]) == {"0"}, "errors after a stall:", got["codes"], w["codes"])
-    t.memory(s, RESIDENT, 64)
+    t.memory(s, RESIDENT, 96)
 
 
 def broken(t, errno, seconds):
@@ -91,13 +91,13 @@ def full_disk(t):
     s.disk.set()
     got, w = finish(t, s, worker, starter, 30)
     check(got["codes"].get(EXHAUSTED, 0) > 0 and set(w["codes"]) <= {"0"}, got["codes"], w["codes"])
-    t.memory(s, RESIDENT, 64)
+    t.memory(s, RESIDENT, 96)
 
 
 def read_only_disk(t):
     """Writes and opening for writing get EROFS, as after a remount."""
     s = broken(t, EROFS, t.size(20, 3))
-    t.memory(s, RESIDENT, 64)
+    t.memory(s, RESIDENT, 96)
 
 
 CASES = [slow_disk, full_disk, read_only_disk]
