@@ -76,7 +76,7 @@ bool budget_take(struct budget *b, struct budget_claim *c, uint64_t bytes)
 
 bool budget_grow(struct budget_claim *c, uint64_t more)
 {
-    if (c->state != CLAIM_GRANTED) /* only its owner leaves that state */
+    if (more == 0 || c->state != CLAIM_GRANTED) /* only its owner leaves that state */
         return true;
     struct budget *b = c->budget;
     pthread_mutex_lock(&b->lock);

@@ -277,19 +277,6 @@ static bool has_claim(struct rpc_call *call, struct budget *b, struct budget_cla
     return budget_claim(b, c, bytes) == CLAIM_GRANTED;
 }
 
-/* Counts the message among those without an answer. False: it has to wait until some of them have one. */
-static bool may_be_handled(struct rpc_call *call)
-{
-    struct budget *b = &call->conn->server->unanswered;
-    size_t bytes = call->rx.len + RPC_REQUEST_COST;
-
-    if (call->method->weight == RPC_HELD_BACK)
-        return has_claim(call, b, &call->unanswered, bytes);
-    if (call->method->weight == RPC_COUNTED && budget_state(&call->unanswered) == CLAIM_NONE)
-        budget_force(b, &call->unanswered, bytes);
-    return true;
-}
-
 /* Asks for room for a message of which `avail` bytes are here. False: it has to wait. */
 static bool claim_room(struct rpc_call *call, size_t avail)
 {
@@ -297,12 +284,19 @@ static bool claim_room(struct rpc_call *call, size_t avail)
 
     if (!call->is_server)
         return true;
-    bool granted = may_be_handled(call);
+    struct budget *unanswered = &call->conn->server->unanswered;
+    size_t cost = rx->len + RPC_REQUEST_COST;
+    bool granted = call->method->weight != RPC_HELD_BACK ||
+                   has_claim(call, unanswered, &call->unanswered, cost);
     if (granted && rx->len > avail) { /* the rest is still to come */
         granted = has_claim(call, &call->conn->server->budget, &rx->claim, rx->len);
         if (granted)
             call_set_timer(call);
     }
+    /* Not before there is room to receive it: what waits for that must not hold completions back. */
+    if (granted && call->method->weight == RPC_COUNTED &&
+        budget_state(&call->unanswered) == CLAIM_NONE)
+        budget_force(unanswered, &call->unanswered, cost);
     if (!granted && !call->room_wanted) {
         call->room_wanted = true;
         list_push_back(&call->conn->waiting, &call->room_node);

@@ -463,6 +463,48 @@ static void test_decompressed_messages_take_their_room(void **state UNUSED)
     rpc_fixture_deinit(&f);
 }
 
+/* A start that waits for room to be received is not counted: it holds no completion back. One that was let in is taken, however
+ * much came meanwhile. */
+static void test_what_waits_for_room_holds_no_completion_back(void **state UNUSED)
+{
+    struct rpc_fixture f;
+    struct seen_call start, completion, small;
+    struct budget_claim others = {0}, flood = {0};
+    static uint8_t big[600000];
+
+    rpc_fixture_init(&f);
+    f.settings.overload_queued_bytes = 1000000;
+    rpc_fixture_start(&f);
+    assert_int_equal(budget_claim(&f.server->budget, &others, f.settings.request_buffered_bytes),
+                     CLAIM_GRANTED);
+    rpc_fixture_call(&f, &completion, "/test.T/Big", NULL, 0, 0, false, bytes_of(big, sizeof(big)));
+    rpc_fixture_pump(&f);
+    uint64_t let_in = f.server->unanswered.used;
+    assert_true(let_in > sizeof(big));
+    rpc_fixture_call(&f, &start, "/test.T/Counted", NULL, 0, 0, false, bytes_of(big, sizeof(big)));
+    rpc_fixture_pump(&f);
+    assert_int_equal(f.server->unanswered.used, let_in);
+    unary(&f, &small, "/test.T/Big", bytes_str("small"));
+    assert_int_equal(small.status, GRPC_OK);
+    seen_call_deinit(&small);
+
+    budget_force(&f.server->unanswered, &flood, 3000000);
+    budget_release(&others);
+    assert_int_equal(rpc_conn_tick(f.s, f.now, NULL), OK);
+    rpc_fixture_pump(&f);
+    assert_true(completion.is_finished);
+    assert_int_equal(completion.status, GRPC_OK);
+    assert_int_equal(f.server->unanswered.used, 3000000 + let_in); /* the start's, now */
+    rpc_call_finish(f.held, GRPC_OK, BYTES_NONE);
+    rpc_fixture_pump(&f);
+    assert_int_equal(start.status, GRPC_OK);
+    assert_int_equal(f.server->unanswered.used, 3000000);
+    budget_release(&flood);
+    seen_call_deinit(&completion);
+    seen_call_deinit(&start);
+    rpc_fixture_deinit(&f);
+}
+
 /* Whole messages whose calls do not end are in memory too. */
 static void test_messages_without_an_end_are_bounded(void **state UNUSED)
 {
@@ -536,6 +578,7 @@ int main(void)
         cmocka_unit_test(test_a_method_may_have_a_limit_of_its_own),
         cmocka_unit_test(test_no_memory_to_wait_in),
         cmocka_unit_test(test_decompressed_messages_take_their_room),
+        cmocka_unit_test(test_what_waits_for_room_holds_no_completion_back),
         cmocka_unit_test(test_messages_without_an_end_are_bounded),
         cmocka_unit_test(test_too_much_metadata),
     };

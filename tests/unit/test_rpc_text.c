@@ -210,6 +210,10 @@ static void test_budget_counts_what_is_here_already(void **state UNUSED)
     assert_true(budget_take(&b, &here, 150));
     assert_false(budget_grow(&here, 41));
     assert_true(budget_grow(&here, 40));
+    budget_force(&b, &more, 500);
+    assert_true(
+        budget_grow(&here, 0)); /* what does not grow has its room, however much others took */
+    budget_release(&more);
     assert_false(budget_take(&b, &more, 1));
     assert_int_equal(budget_state(&more), CLAIM_NONE);
     assert_true(budget_grow(&more, 1000)); /* no claim: nothing */

@@ -29,22 +29,18 @@ static void sender_again(void *arg)
     sender_next(arg);
 }
 
-static void purge(void *arg);
-static void terminate(void *arg);
-
 static void purged(void *arg, int status, struct bytes message, struct bytes answer)
 {
     struct sender *s = arg;
     struct drive *d = s->link->drive;
+    struct arena *a = arena_create();
     PurgeInstancesResponse *resp;
 
-    if (!drive_counts(d, status, message, "PurgeInstances")) { /* no memory for it just now */
-        drive_after(d, 100 * USEC_PER_MSEC, purge, s);
-        return;
-    }
-    struct arena *a = arena_create();
-    if (wire_unpack(&purge_instances_response__descriptor, a, answer, &DRIVE_LIMITS, &resp, NULL) ||
-        resp->deletedinstancecount != 1)
+    if (status)
+        drive_wrong(d, "PurgeInstances: %d %.*s", status, BYTES_FMT(message));
+    else if (wire_unpack(&purge_instances_response__descriptor, a, answer, &DRIVE_LIMITS, &resp,
+                         NULL) ||
+             resp->deletedinstancecount != 1)
         drive_wrong(d, "nothing was purged");
     else
         b.purged++;
@@ -52,44 +48,26 @@ static void purged(void *arg, int status, struct bytes message, struct bytes ans
     sender_next(s);
 }
 
-static void purge(void *arg)
+static void terminated(void *arg, int status, struct bytes message, struct bytes answer UNUSED)
 {
     struct sender *s = arg;
     struct drive *d = s->link->drive;
     PurgeInstancesRequest req = PURGE_INSTANCES_REQUEST__INIT;
     struct id id = drive_id(d, s->number);
 
+    if (status)
+        drive_wrong(d, "TerminateInstance: %d %.*s", status, BYTES_FMT(message));
     req.request_case = PURGE_INSTANCES_REQUEST__REQUEST_INSTANCE_ID;
     req.instanceid = wire_data(bytes_str(id.text));
     link_call(s->link, DT_PATH("PurgeInstances"), &req.base, purged, s);
-}
-
-static void terminated(void *arg, int status, struct bytes message, struct bytes answer UNUSED)
-{
-    struct sender *s = arg;
-    struct drive *d = s->link->drive;
-
-    if (drive_counts(d, status, message, "TerminateInstance"))
-        purge(s);
-    else
-        drive_after(d, 100 * USEC_PER_MSEC, terminate, s);
-}
-
-static void terminate(void *arg)
-{
-    struct sender *s = arg;
-    struct drive *d = s->link->drive;
-    TerminateRequest req = TERMINATE_REQUEST__INIT;
-    struct id id = drive_id(d, s->number);
-
-    req.instanceid = wire_data(bytes_str(id.text));
-    link_call(s->link, DT_PATH("TerminateInstance"), &req.base, terminated, s);
 }
 
 static void started(void *arg, int status, struct bytes message, struct bytes answer UNUSED)
 {
     struct sender *s = arg;
     struct drive *d = s->link->drive;
+    TerminateRequest req = TERMINATE_REQUEST__INIT;
+    struct id id = drive_id(d, s->number);
 
     if (!drive_counts(d, status, message, "StartInstance")) {
         drive_after(d, 100 * USEC_PER_MSEC, sender_again, s);
@@ -97,7 +75,8 @@ static void started(void *arg, int status, struct bytes message, struct bytes an
     }
     b.accepted++;
     latency_note(&b.start, drive_now(d) - s->begun);
-    terminate(s);
+    req.instanceid = wire_data(bytes_str(id.text));
+    link_call(s->link, DT_PATH("TerminateInstance"), &req.base, terminated, s);
 }
 
 static void sender_next(struct sender *s)

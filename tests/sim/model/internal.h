@@ -249,6 +249,7 @@ struct dispatch {
     uint64_t inst, exec, turns; /* turns: of the instance when it went out */
     uint64_t task;              /* serial */
     int32_t task_id;
+    struct bytes id_of; /* the task's instance's */
     VEC(struct event *) events; /* without the orchestratorStarted */
     usec_t started;
     uint64_t stream, connection, process;

@@ -876,20 +876,35 @@ static size_t find_orphans(const struct run *r, const struct call *c, const Acti
     return count;
 }
 
-/* An orphan is meant when no worker without tokens can have the task that is open. Who has what is not always to be seen from
+/* A worker without tokens still works on a task of that name which went with its instance: nothing is left to be settled. */
+static bool has_what_is_gone(const struct run *r, const struct call *c, const ActivityResponse *q)
+{
+    const struct model *m = r->m;
+    for (size_t n = m->settled_to; n < m->dispatches.n; n++) {
+        const struct dispatch *d = m->dispatches.at[n];
+        if (!d->is_turn && d->token_less && d->process == m->process && d->state == OUT &&
+            d->connection == c->connection && d->task_id == q->taskid &&
+            bytes_eq(d->id_of, view(q->instanceid)) && !task_by_serial(r->s, d->task))
+            return true;
+    }
+    return false;
+}
+
+/* An older task is meant when no worker without tokens can have the one that is open. Who has what is not always to be seen from
  * outside, and of the tasks of several executions nothing says which it is: then the database decides. */
-static bool ends_orphan(struct run *r, const struct call *c, const ActivityResponse *q,
-                        const struct task *t)
+static bool ends_older(struct run *r, const struct call *c, const ActivityResponse *q,
+                       const struct task *t)
 {
     uint64_t orphans[ORPHANS_MAX];
     unsigned count = (unsigned)find_orphans(r, c, q, orphans);
-    if (count == 0)
+    unsigned older = count + (t && has_what_is_gone(r, c, q));
+    if (older == 0)
         return false;
     const struct dispatch *d = t ? holder(r->m, t->serial) : NULL;
-    unsigned first = d && d->token_less ? count : 0; /* which is the likeliest; `count`: none */
-    unsigned taken = (first + choose(r, count + 1)) % (count + 1);
-    if (taken == count)
-        return false;
+    unsigned first = d && d->token_less ? older : 0; /* which is the likeliest; `older`: none */
+    unsigned taken = (first + choose(r, older + 1)) % (older + 1);
+    if (taken >= count)
+        return taken < older;
     r->changed = true;
     VEC_REMOVE(&r->s->tasks, (size_t)(task_by_serial(r->s, orphans[taken]) - r->s->tasks.at));
     return true;
@@ -910,7 +925,7 @@ struct verdict run_task(struct run *r, struct call *c)
         t = task_by_ids(r, c, view(q->instanceid), q->taskid);
     if (t && t->hub != c->hub)
         t = NULL;
-    if (token.len == 0 && ends_orphan(r, c, q, t)) {
+    if (token.len == 0 && ends_older(r, c, q, t)) {
         HIT(r, 6_1_LATE);
         return settles_nothing(r, c, d);
     }

@@ -655,6 +655,7 @@ static void task_out(struct model *m, struct arena *a, struct stream *s, WorkIte
     d->exec = t->exec;
     d->task = t->serial;
     d->task_id = t->id;
+    d->id_of = t->id_of;
     trace(m, "  of '%.*s' task %d", BYTES_FMT(view(q->orchestrationinstance->instanceid)), t->id);
 }
 
