@@ -441,19 +441,20 @@ static enum err control_checked(struct conn *base, enum control which, struct er
     return rc == SQLITE_OK ? OK : fail(c, rc, err, doing);
 }
 
-static enum err conn_begin(struct conn *base, bool write, struct error *err)
-{
-    return control_checked(base, write ? CTL_BEGIN : CTL_BEGIN_READ, err, "begin a transaction");
-}
-
+/* SQLite may have rolled back by itself after an I/O error. A ROLLBACK that fails (no memory, an interrupt) is made up for before
+ * the connection is used again or closed behind another one: what it holds would keep everybody else from writing. */
 static void conn_rollback(struct conn *base)
 {
     struct sqlite_conn *c = self(base);
 
-    /* SQLite may have rolled back by itself after an I/O error. A ROLLBACK that fails leaves a
-     * connection whose next use fails too, and which is then opened anew. */
     if (!sqlite3_get_autocommit(c->sql))
         (void)control(c, CTL_ROLLBACK);
+}
+
+static enum err conn_begin(struct conn *base, bool write, struct error *err)
+{
+    conn_rollback(base);
+    return control_checked(base, write ? CTL_BEGIN : CTL_BEGIN_READ, err, "begin a transaction");
 }
 
 /* `memory` has no file whose size tells: ask now and then. */

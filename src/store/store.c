@@ -221,6 +221,8 @@ enum err store_reopen(struct store *st, struct error *err)
     store_rollback(st);
     store_read_end(st);
     st->failed = false;
+    if (st->conn) /* if that failed before */
+        st->driver->rollback(st->conn);
     if (st->driver->has_readers || !st->conn) { /* `memory` has its data in the connection */
         old = st->conn;
         st->conn = NULL;

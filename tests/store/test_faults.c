@@ -539,6 +539,20 @@ static void power_cuts_leave_what_was_acknowledged(void **state)
     assert_true(c.checked > 200);
 }
 
+/* What SQLite calls salt-1 in the header of the log: another one each time the log begins anew. */
+static uint32_t log_salt(const struct store_fixture *f)
+{
+    char path[PATH_MAX];
+    uint8_t head[32];
+
+    assert_true((size_t)snprintf(path, sizeof(path), "%s-wal", f->path) < sizeof(path));
+    FILE *log = fopen(path, "rb");
+    assert_non_null(log);
+    assert_int_equal(fread(head, 1, sizeof(head), log), sizeof(head));
+    fclose(log);
+    return (uint32_t)head[16] << 24 | (uint32_t)head[17] << 16 | (uint32_t)head[18] << 8 | head[19];
+}
+
 /* A failed flush, then a reopen, then a cut: the log was reset, so later commits do not stand on
  * bytes that never reached the disk. */
 static void a_cut_after_a_failed_flush_leaves_what_was_acknowledged(void **state)
@@ -554,7 +568,9 @@ static void a_cut_after_a_failed_flush_leaves_what_was_acknowledged(void **state
         struct error e_;
         fault_vfs_fail(FAULT_SYNC, 1, SQLITE_IOERR_FSYNC, false);
         assert_int_equal(write_group(f->st, groups, &e_), ERR_UNAVAILABLE);
+        uint32_t salt = log_salt(f);
         reopen(f);
+        assert_true(log_salt(f) != salt);
         groups = (unsigned)check_all(f->r, groups + 2).groups;
         c.begun = groups + 1;
         OKAY(write_group(f->st, groups, &err));
@@ -562,6 +578,68 @@ static void a_cut_after_a_failed_flush_leaves_what_was_acknowledged(void **state
         for (int i = 0; i < 10; i++)
             check_cut(&c, i ? &c.prng : NULL);
     }
+}
+
+/* How many of them are interrupted when they start. */
+static unsigned bad_commits, bad_rollbacks;
+
+static int statement_starts(unsigned what, void *db, void *stmt, void *sql)
+{
+    unsigned *left = strcmp(sql, "COMMIT") == 0     ? &bad_commits
+                     : strcmp(sql, "ROLLBACK") == 0 ? &bad_rollbacks
+                                                    : NULL;
+    (void)what;
+    (void)stmt;
+    if (left && *left > 0) {
+        --*left;
+        sqlite3_interrupt(db);
+    }
+    return 0;
+}
+
+static int connection_opened(sqlite3 *db, const char **message,
+                             const struct sqlite3_api_routines *api)
+{
+    (void)message;
+    (void)api;
+    return sqlite3_trace_v2(db, SQLITE_TRACE_STMT, statement_starts, db);
+}
+
+/* What a rollback that fails leaves open keeps the store neither from being used nor from being opened anew. */
+static void a_rollback_that_fails_is_made_up_for(void **state)
+{
+    struct store_fixture *f = *state;
+    struct store_reader *r;
+    struct error e_;
+    unsigned groups = 0;
+
+    sqlite3_auto_extension((void (*)(void))(uintptr_t)connection_opened);
+    store_fixture_open(f);
+    OKAY(store_reader_open(f->st, &r, &err));
+    for (; groups < 2; groups++) { /* of the reads of the writer, and of a reader */
+        store_read_begin(f->st);
+        check_all(f->r, groups + 1);
+        OKAY(store_reader_begin(r, &err));
+        check_all(r, groups + 1);
+        bad_rollbacks = 2;
+        store_read_end(f->st);
+        store_reader_end(r);
+        assert_int_equal(bad_rollbacks, 0);
+        OKAY(write_group(f->st, groups, &err));
+        OKAY(store_reader_begin(r, &err));
+        assert_int_equal(check_all(r, groups + 2).groups, groups + 1);
+        store_reader_end(r);
+    }
+    for (unsigned times = 1; times < 3; times++, groups++) { /* of a commit that was refused */
+        bad_commits = 1;
+        bad_rollbacks = times;
+        assert_int_equal(write_group(f->st, groups, &e_), ERR_UNAVAILABLE);
+        assert_int_equal(bad_rollbacks, 0);
+        reopen(f);
+        OKAY(write_group(f->st, groups, &err));
+    }
+    store_reader_close(r);
+    sqlite3_cancel_auto_extension((void (*)(void))(uintptr_t)connection_opened);
 }
 
 #define T(fn) cmocka_unit_test_setup_teardown(fn, set_up, tear_down)
@@ -578,6 +656,7 @@ int main(void)
         T(a_full_disk_leaves_room_in_the_log),
         T(a_read_only_file_is_not_opened),
         T(power_cuts_leave_what_was_acknowledged),
+        T(a_rollback_that_fails_is_made_up_for),
         T(a_cut_after_a_failed_flush_leaves_what_was_acknowledged),
     };
 

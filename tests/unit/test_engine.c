@@ -262,6 +262,27 @@ static void an_abandon_while_the_store_is_away_counts(void **state)
     world_free(w);
 }
 
+/* checklist: 157 */
+static void a_turn_whose_new_cut_was_refused_goes_out_later(void **state)
+{
+    struct world *w = faulty_world();
+    (void)state;
+    assert_ok(world_start(w, "i", "P", NULL));
+    world_advance(w, 100 * SECOND);
+    the_store_fails();
+    struct work_stream_options go = {.token_less = true, .connection = 7};
+    struct world_stream *st = world_stream_with(w, &go);
+    world_advance(w, SECOND);
+    assert_null(world_next(st));
+    assert_false(engine_is_healthy(w->e)); /* the commit with the cut was refused */
+    the_store_heals(w);
+    struct world_item *turn = world_turn(st);
+    const Google__Protobuf__Timestamp *started =
+        turn->item->orchestratorrequest->newevents[0]->timestamp;
+    assert_true(started->seconds * SECOND >= w->wall - SECOND);
+    world_free(w);
+}
+
 /* Token-less workers do not repeat a refused completion either. */
 static void refused_completions_without_tokens_come_again(void **state)
 {
@@ -523,6 +544,7 @@ int main(void)
         cmocka_unit_test(a_refused_commit_that_is_there_after_all_is_handed_out),
         cmocka_unit_test(a_full_disk_is_not_asked_in_a_loop),
         cmocka_unit_test(an_abandon_while_the_store_is_away_counts),
+        cmocka_unit_test(a_turn_whose_new_cut_was_refused_goes_out_later),
         cmocka_unit_test(refused_completions_without_tokens_come_again),
         cmocka_unit_test(a_wait_that_ends_while_the_store_is_away_tells_no_lies),
         cmocka_unit_test(any_single_failure_leaves_nothing_half_applied),
