@@ -29,10 +29,15 @@ struct dispatch *dispatch_last(const struct model *m, uint64_t inst)
     return inst < m->last_of.n ? m->last_of.at[inst] : NULL;
 }
 
-static bool is_timed_out(const struct model *m, const struct dispatch *d)
+static bool is_timed_out_at(const struct model *m, const struct dispatch *d, usec_t mono)
 {
     uint64_t limit = d->is_turn ? m->settings->turn_timeout : m->settings->activity_timeout;
-    return limit > 0 && m->mono - d->lease >= (usec_t)limit;
+    return limit > 0 && mono - d->lease >= (usec_t)limit;
+}
+
+static bool is_timed_out(const struct model *m, const struct dispatch *d)
+{
+    return is_timed_out_at(m, d, m->mono);
 }
 
 static bool is_of_now(const struct inst *i, const struct dispatch *d)
@@ -513,7 +518,7 @@ static void check_tokenless(struct model *m, const struct stream *s, const struc
                 first_answer = p->answered_at;
         }
         if (is_of_now(i, p) && p->lost && !p->answered && s->token_less &&
-            m->mono < p->returned_at + hold)
+            m->mono < p->returned_at + hold && !is_timed_out_at(m, p, p->returned_at))
             found(m, CHECK_TOKENLESS,
                   "a turn of '%.*s' came again %lld us after its token-less stream was lost",
                   BYTES_FMT(i->id), (long long)(m->mono - p->returned_at));
