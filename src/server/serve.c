@@ -487,7 +487,7 @@ static enum err start(struct server *s, struct error *err)
 }
 
 /* What is freed goes back to the system at once, not at the thread's next call of malloc: a server that is idle after a burst makes
- * none. Costs nothing that can be measured. */
+ * none. A hundred activities of one orchestration cost a quarter more CPU for it, and no more than with the C library's malloc. */
 static void give_memory_back(void)
 {
 #ifdef PERDURE_MIMALLOC

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The twenty deliberate bugs against seeds that nobody has tried: each that the simulator is to catch is caught within
+# The thirty deliberate bugs against seeds that nobody has tried: each that the simulator is to catch is caught within
 # MUTATION_SEEDS (2,000) of them, and its run is shrunk to fewer than 50 actions of clients and workers.
 # timeout: 14400
 set -u

@@ -14,9 +14,8 @@ struct program_options {
     unsigned events_max; /* of newEvents that are looked at (numEventsProcessed); 0: all */
     bool
         is_go; /* habits of Go: random order of actions, two completions, no action when terminated */
-    uint64_t salt; /* of the order */
-    unsigned
-        steps; /* actions after which a program ends, without a further generation; 0: as usual */
+    uint64_t salt;  /* of the order */
+    unsigned steps; /* actions after which a program ends for good; 0: as usual */
 };
 
 /* Fills the actions and customStatus of *out; NULL, or what is wrong with the history. */

@@ -45,9 +45,8 @@ struct sim_options {
     size_t kept_count;
     bool without[SIM_ACTORS]; /* these take no part */
     bool drop_all_faults;
-    unsigned steps; /* of each orchestration's program; 0: as usual */
-    usec_t
-        sync_time; /* of each flush; 0: as the seed draws it. A longer one makes larger batches */
+    unsigned steps;   /* of each orchestration's program; 0: as usual */
+    usec_t sync_time; /* of each flush: a longer one makes larger batches; 0: the seed's */
     void (*on_op)(void *arg, struct sim_op op); /* each decision that is taken; may be NULL */
     void *on_op_arg;
 };

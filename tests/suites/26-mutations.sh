@@ -1,5 +1,5 @@
 #!/bin/sh
-# Twenty deliberate bugs (tests/sim/mutations/): each patch applies, and is caught by the seed of the simulator or the
+# Thirty deliberate bugs (tests/sim/mutations/): each patch applies, and is caught by the seed of the simulator or the
 # test that tests/sim/mutations/TABLE names for it. Then the tool itself: what it must refuse, and what it must not find.
 # timeout: 900
 set -u

@@ -28,6 +28,15 @@ static struct world_answer *start_replacing(struct world *w, const char *id, uin
     return world_do(w, DT_START, id, start);
 }
 
+/* The server ended "i" by itself, before any turn of it was committed (spec 6.6.1). */
+static void assert_ended_without_a_turn(struct world *w)
+{
+    assert_state(w, "i", TERMINATED);
+    assert_string_equal(
+        world_history(w, "i"),
+        "OrchestratorStarted ExecutionStarted ExecutionTerminated ExecutionCompleted");
+}
+
 /* checklist: 80 */
 static void suspended_before_its_first_turn(void **state)
 {
@@ -180,10 +189,7 @@ static void terminate_right_behind_continue_as_new(void **state)
     world_run(w);
     assert_ok(next);
     assert_ok(end);
-    assert_state(w, "i", TERMINATED);
-    assert_string_equal(
-        world_history(w, "i"),
-        "OrchestratorStarted ExecutionStarted ExecutionTerminated ExecutionCompleted");
+    assert_ended_without_a_turn(w);
     assert_null(world_next(st));
     world_free(w);
 }
@@ -249,10 +255,7 @@ static void terminate_right_behind_a_turn_given_back(void **state)
         assert_true(way < 2 || (pause->is_done && on->is_done && !pause->status && !on->status));
         world_advance(w, 2 * SECOND);
         assert_null(world_next(st));
-        assert_state(w, "i", TERMINATED);
-        assert_string_equal(
-            world_history(w, "i"),
-            "OrchestratorStarted ExecutionStarted ExecutionTerminated ExecutionCompleted");
+        assert_ended_without_a_turn(w);
         world_free(w);
     }
 }
@@ -275,10 +278,7 @@ static void an_event_before_a_lost_first_turn_is_looked_at(void **state)
     world_run(w);
     assert_ok(raised);
     assert_null(world_next(st));
-    assert_state(w, "i", TERMINATED);
-    assert_string_equal(
-        world_history(w, "i"),
-        "OrchestratorStarted ExecutionStarted ExecutionTerminated ExecutionCompleted");
+    assert_ended_without_a_turn(w);
     world_free(w);
 }
 

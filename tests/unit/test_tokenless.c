@@ -11,6 +11,19 @@ static struct world_stream *go_worker(struct world *w, uint64_t connection)
     return world_stream_with(w, &o);
 }
 
+/* Starts "i", whose first turn is out on connection 7, which is lost, and then on 8, whose stream it returns. */
+static struct world_stream *out_on_two_connections(struct world *w)
+{
+    struct world_stream *lost = go_worker(w, 7);
+    assert_ok(world_start(w, "i", "P", NULL));
+    world_turn(lost);
+    world_close(lost);
+    struct world_stream *st = go_worker(w, 8);
+    world_advance(w, SECOND + 1);
+    world_turn(st);
+    return st;
+}
+
 static usec_t started_of(const struct world_item *turn)
 {
     const Google__Protobuf__Timestamp *t = turn->item->orchestratorrequest->newevents[0]->timestamp;
@@ -263,14 +276,8 @@ static void flush_takes_half_a_second(void *arg, usec_t took UNUSED, uint64_t co
 static void the_wait_for_other_answers_is_not_shorter_by_the_flush(void **state)
 {
     struct world *w = world_new(NULL);
-    struct world_stream *a = go_worker(w, 7);
+    struct world_stream *a = out_on_two_connections(w);
     (void)state;
-    assert_ok(world_start(w, "i", "P", NULL));
-    world_turn(a);
-    world_close(a);
-    world_advance(w, SECOND + 1);
-    a = go_worker(w, 8);
-    world_turn(a);
     engine_on_commit(w->e, flush_takes_half_a_second, w);
     assert_ok(world_complete_on(w, 8, "i", NULL, act_timer(w, 0, w->wall), NULL));
     world_advance(w, SECOND - 1);
@@ -284,14 +291,8 @@ static void the_wait_for_other_answers_is_not_shorter_by_the_flush(void **state)
 static void late_answers_from_elsewhere_are_told_apart(void **state)
 {
     struct world *w = world_new(NULL);
-    struct world_stream *a = go_worker(w, 7);
+    struct world_stream *b = out_on_two_connections(w);
     (void)state;
-    assert_ok(world_start(w, "i", "P", NULL));
-    world_turn(a);
-    world_close(a);
-    struct world_stream *b = go_worker(w, 8);
-    world_advance(w, SECOND + 1);
-    world_turn(b);
     assert_ok(world_complete_on(w, 8, "i", NULL, act_timer(w, 0, w->wall), NULL));
     world_advance(w, SECOND + 1);
     world_turn(b);
@@ -307,15 +308,9 @@ static void late_answers_from_elsewhere_are_told_apart(void **state)
 static void what_is_out_outlives_the_memory_of_late_answers(void **state)
 {
     struct world *w = world_new(NULL);
-    struct world_stream *a = go_worker(w, 7);
-    (void)state;
     w->settings.turn_timeout = 0;
-    assert_ok(world_start(w, "i", "P", NULL));
-    world_turn(a);
-    world_close(a);
-    struct world_stream *b = go_worker(w, 8);
-    world_advance(w, SECOND + 1);
-    world_turn(b);
+    struct world_stream *b = out_on_two_connections(w);
+    (void)state;
     assert_ok(world_complete_on(w, 8, "i", NULL, act_timer(w, 0, w->wall), NULL));
     world_advance(w, SECOND + 1);
     world_turn(b); /* out while the first dispatch is forgotten */

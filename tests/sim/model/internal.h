@@ -249,7 +249,7 @@ struct dispatch {
     uint64_t inst, exec, turns; /* turns: of the instance when it went out */
     uint64_t task;              /* serial */
     int32_t task_id;
-    struct bytes id_of; /* the task's instance's */
+    struct bytes id_of;         /* the task's instance's */
     VEC(struct event *) events; /* without the orchestratorStarted */
     usec_t started;
     uint64_t stream, connection, process;
@@ -304,6 +304,19 @@ enum method {
     M_OTHER,
 };
 
+/* gRPC's status codes. */
+enum {
+    G_OK = 0,
+    G_CANCELLED = 1,
+    G_INVALID = 3,
+    G_DEADLINE = 4,
+    G_NOT_FOUND = 5,
+    G_EXISTS = 6,
+    G_EXHAUSTED = 8,
+    G_UNIMPLEMENTED = 12,
+    G_UNAVAILABLE = 14,
+};
+
 /* What the specification says that a call does, at its place in a batch. */
 struct verdict {
     int status;          /* gRPC */
@@ -318,9 +331,8 @@ struct verdict {
     bool extends;        /* a chunk: the lease of `settles` */
     uint64_t answers;    /* number of the dispatch that it answers */
     bool is_abandon;
-    bool
-        maybe_over; /* whether the history limit was passed only the server knows: replaced or purged in this very batch */
-    bool is_fuzzy;  /* the reply's failure has a text of the server's choice */
+    bool maybe_over; /* the history limit: the server knows, and the instance is gone */
+    bool is_fuzzy;   /* the reply's failure has a text of the server's choice */
     uint64_t breaks; /* item that had a completion too large to keep */
 };
 
@@ -451,6 +463,11 @@ void fire(struct run *r, struct timer t);
 void run_mail(struct run *r, struct mail mail);
 struct verdict run_turn(struct run *r, struct call *c);
 struct verdict run_task(struct run *r, struct call *c);
+/* Of both. */
+struct verdict settles_nothing(struct run *r, const struct call *c, const struct dispatch *d);
+struct verdict give_back(const struct dispatch *d);
+bool is_bad(struct run *r, const void *msg);
+bool gives_up(struct run *r, uint64_t item, struct verdict *v);
 bool wait_met(const struct inst *i, enum method method);
 void *state_reply(struct run *r, const struct inst *i, bool payloads);
 uint64_t exec_new(struct model *m);
@@ -503,6 +520,8 @@ struct dispatch *dispatch_last(const struct model *m, uint64_t inst);
 struct dispatch *dispatch_by_number(const struct model *m, uint64_t number);
 /* The dispatch that has the activity now, unsettled; NULL: none. */
 struct dispatch *holder(const struct model *m, uint64_t task);
+bool has_room(const struct model *m, const struct stream *s, bool turn);
+usec_t backoff_of(const struct model *m, const struct abandon *b);
 /* A turn of this execution is with a worker now. */
 bool turn_in_flight(const struct model *m, const struct inst *i);
 void count_unloaded_as_out(struct model *m);

@@ -533,14 +533,6 @@ void model_recovered(struct model *m)
 
 /* ---- answers -------------------------------------------------------------------------------------------------------- */
 
-enum {
-    G_OK = 0,
-    G_CANCELLED = 1,
-    G_DEADLINE = 4,
-    G_EXHAUSTED = 8,
-    G_UNAVAILABLE = 14,
-};
-
 /* An instance that failed and was purged in its very batch: its failure's text is the server's choice, and no row shows it. */
 static void show_failure(struct model *m, const struct verdict *v, void *theirs)
 {

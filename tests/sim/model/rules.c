@@ -5,8 +5,6 @@
 #include "base/utf8.h"
 #include "internal.h"
 
-enum { G_OK = 0, G_INVALID = 3, G_NOT_FOUND = 5, G_EXISTS = 6, G_UNIMPLEMENTED = 12 };
-
 unsigned choose(struct run *r, unsigned of)
 {
     struct choices *c = r->choices;
