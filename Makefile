@@ -29,8 +29,9 @@ test:
 	@tools/deps.sh
 	@tools/run-tests $(SUITES)
 
-nightly:
+nightly: build
 	@tools/deps.sh
+	@cmake --build build -j $(JOBS) --target test_programs sim
 	@tools/run-tests --nightly $(SUITES)
 
 scale: build
