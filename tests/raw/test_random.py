@@ -129,16 +129,18 @@ class Chaos:
                 w.result(item, "twice")
         else:
             acts = self.actions(item)
+            is_over = True
             if how < 0.12 and len(acts) > 1 and w.tokens:
                 for n, a in enumerate(acts[:-1]):
                     w.done(item, a, partial=True, chunk=n)
                 w.done(item, acts[-1], chunk=len(acts) - 1)
             elif how < 0.15 and w.tokens:
                 w.done(item, requires_history=True)
+                is_over = False  # its token counts until the turn is out again
             else:
                 self.log.append(("answer", item.id, [brief(a) for a in acts]))
                 w.done(item, *acts)
-            if r.random() < 0.1:
+            if r.random() < 0.1 and is_over:
                 self.stale.append((w, item))
         if self.stale and r.random() < 0.1 and w.tokens:
             w2, old = self.stale.pop()
