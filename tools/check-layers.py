@@ -27,7 +27,7 @@ LAYERS = {
     "http": ["base", "loop", "engine", "durabletask", "agnt5"],
     "client": ["base", "loop", "wire", "rpc"],
     "bench": ["base", "loop", "wire", "rpc", "client"],
-    "cli": ["base", "loop", "wire", "rpc", "client", "bench", "store/store.h"],
+    "cli": ["base", "loop", "wire", "rpc", "client", "bench", "store/store.h", "durabletask/verify.h"],
     "server": None,  # everything
 }
 # Who may see generated message types.

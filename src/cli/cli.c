@@ -23,6 +23,8 @@ static const struct command COMMANDS[] = {
     {"purge",     "ID",              1, 1, "remove an ended instance",                    PURGE_OPTIONS,     run_purge,     NULL},
     {"workers",   "",                0, 0, "the workers that are connected",              NULL,              run_workers,   NULL},
     {"status",    "",                0, 0, "the server, its store and its work",          NULL,              run_status,    NULL},
+    {"backup",    "DEST",            1, 1, "copy a running server's store into a file",   NULL,              run_backup,    NULL},
+    {"check",     "",                0, 0, "look whether a store is sound",               CHECK_OPTIONS,     run_check,     NULL},
     {"bench",     "[WORKLOAD]",      0, 1, "measure a server",                            BENCH_OPTIONS,     run_bench,     NULL},
     {"version",   "",                0, 0, "the version of this program",                 NULL,              run_version,   NULL},
     {"list",      "", 0, 0, NULL, NULL, NULL, LATER "; ask for instances by id: perdure get ID"},
@@ -32,8 +34,6 @@ static const struct command COMMANDS[] = {
     {"runs",      "", 0, 0, NULL, NULL, NULL, LATER},
     {"hub",       "", 0, 0, NULL, NULL, NULL, LATER "; a hub is made when it is first used"},
     {"key",       "", 0, 0, NULL, NULL, NULL, LATER ", with API keys"},
-    {"backup",    "", 0, 0, NULL, NULL, NULL, LATER "; stop the server and copy the database file"},
-    {"check",     "", 0, 0, NULL, NULL, NULL, LATER "; sqlite3 FILE 'PRAGMA integrity_check' looks at a database"},
 };
 /* clang-format on */
 

@@ -69,7 +69,7 @@ MUST_CHECK enum err invocation_duration(const struct invocation *in, const char 
 
 /* The commands, each in the file of its name; suspend.c has both suspend and resume. */
 extern const struct option START_OPTIONS[], WAIT_OPTIONS[], SUSPEND_OPTIONS[], TERMINATE_OPTIONS[],
-    PURGE_OPTIONS[], HISTORY_OPTIONS[], BENCH_OPTIONS[];
+    PURGE_OPTIONS[], HISTORY_OPTIONS[], CHECK_OPTIONS[], BENCH_OPTIONS[];
 enum err run_start(struct invocation *in, struct error *err);
 enum err run_get(struct invocation *in, struct error *err);
 enum err run_wait(struct invocation *in, struct error *err);
@@ -81,5 +81,7 @@ enum err run_purge(struct invocation *in, struct error *err);
 enum err run_history(struct invocation *in, struct error *err);
 enum err run_workers(struct invocation *in, struct error *err);
 enum err run_status(struct invocation *in, struct error *err);
+enum err run_backup(struct invocation *in, struct error *err);
+enum err run_check(struct invocation *in, struct error *err);
 enum err run_bench(struct invocation *in, struct error *err);
 enum err run_version(struct invocation *in, struct error *err);

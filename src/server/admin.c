@@ -4,6 +4,7 @@
 
 #include "base/assert.h"
 #include "perdure_admin.pb-c.h"
+#include "server/jobs.h"
 #include "wire/wire.h"
 
 typedef Perdure__V1__WorkerInfo WorkerInfo;
@@ -16,7 +17,8 @@ struct admin {
     struct bytes url;
     const struct grpc_front *front;
     usec_t started; /* wall */
-    struct rpc_method methods[2];
+    struct jobs *jobs;
+    struct rpc_method methods[4];
 };
 
 struct request {
@@ -286,11 +288,20 @@ struct admin *admin_new(struct host *host, struct store *store, struct bytes url
     a->store = store;
     a->url = url;
     a->started = clock_wall(clock_system());
+    a->jobs = jobs_new(host, store, url);
     return a;
+}
+
+void admin_stop(struct admin *a)
+{
+    if (a)
+        jobs_stop(a->jobs);
 }
 
 void admin_free(struct admin *a)
 {
+    if (a)
+        jobs_free(a->jobs);
     free(a);
 }
 
@@ -307,5 +318,16 @@ void admin_register(struct admin *a, struct rpc_server *server)
                                         .service = a};
     a->methods[1] = (struct rpc_method){
         .path = "/perdure.v1.Admin/Status", .bytes_max = KIB(64), .message = status, .service = a};
+    a->methods[2] = (struct rpc_method){.path = "/perdure.v1.Admin/Check",
+                                        .bytes_max = KIB(64),
+                                        .message = jobs_check,
+                                        .closed = jobs_closed,
+                                        .service = a->jobs};
+    a->methods[3] = (struct rpc_method){.path = "/perdure.v1.Admin/Backup",
+                                        .kind = RPC_SERVER_STREAM,
+                                        .bytes_max = KIB(64),
+                                        .message = jobs_backup,
+                                        .closed = jobs_closed,
+                                        .service = a->jobs};
     rpc_server_add(server, a->methods, ARRAY_LEN(a->methods));
 }

@@ -454,6 +454,7 @@ static void stop(struct server *s)
     for (size_t i = 0; i < s->running; i++)
         pthread_join(s->threads[i], NULL);
     reader_free(s->host.reader);
+    admin_stop(s->admin);
     http_free(s->http);
     grpc_front_free(s->front);
     engine_free(s->engine);

@@ -84,6 +84,14 @@ struct driver {
     enum err (*next)(struct cursor *cur, struct value *cols, bool *row, struct error *err);
     void (*end)(struct cursor *cur); /* harmless when ended */
 
+    /* The database's own check of itself: a text for each thing that is wrong, a hundred at most. */
+    enum err (*integrity)(struct conn *c, void (*fn)(void *arg, const char *text), void *arg,
+                          struct error *err);
+    /* Copies what the connection's transaction sees into a new file, flushed. ERR_EXISTS: it is there. */
+    enum err (*copy)(struct conn *c, const char *path, struct error *err);
+    /* From now on statements end with ERR_UNAVAILABLE soon after *stop is set. */
+    void (*stop_at)(struct conn *c, const _Atomic bool *stop);
+
     /* Passive, on a CONN_CHECKPOINT. */
     enum err (*checkpoint)(struct conn *c, struct error *err);
     /* On the writer, outside a transaction. */

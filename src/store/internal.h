@@ -106,6 +106,9 @@ struct value store_sum(const struct value *cols, size_t count);
 /* ERR_CORRUPT: `sum` (read from the row) is there, and not that of the columns. */
 MUST_CHECK enum err store_sum_check(const char *table, const struct value *sum,
                                     const struct value *cols, size_t count, struct error *err);
+/* A row of OBJECT_COLUMNS; views into the columns. ERR_CORRUPT: damaged. */
+MUST_CHECK enum err store_object_of(const struct value *cols, struct store_object *out,
+                                    struct error *err);
 /* ERR_CORRUPT: rows that are read in an order do not come in it. */
 MUST_CHECK enum err store_disorder(const char *table, struct error *err);
 

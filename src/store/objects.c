@@ -219,6 +219,16 @@ static void object_keep(struct store_object *o, struct strbuf *buf)
         *views[i] = strbuf_keep(buf, *views[i]);
 }
 
+enum err store_object_of(const struct value *cols, struct store_object *out, struct error *err)
+{
+    enum err e = store_sum_check("object", &cols[O_SUM], cols, O_SUM, err);
+
+    if (!object_decode(cols, out))
+        return error_set(err, ERR_CORRUPT, "the row of object %lld is damaged",
+                         (long long)cols[O_KEY].i);
+    return e ? error_wrap(err, e, "object %lld", (long long)cols[O_KEY].i) : OK;
+}
+
 static enum err object_read(struct store_reader *r, enum stmt id, const struct value *params,
                             struct store_object *out, struct strbuf *buf, struct error *err)
 {
@@ -232,11 +242,8 @@ static enum err object_read(struct store_reader *r, enum stmt id, const struct v
         return e;
     if (!row)
         return error_set(err, ERR_NOT_FOUND, "no such object");
-    if (!object_decode(cols, &o))
-        return error_set(err, ERR_CORRUPT, "the row of object %lld is damaged",
-                         (long long)cols[O_KEY].i);
-    if ((e = store_sum_check("object", &cols[O_SUM], cols, O_SUM, err)))
-        return error_wrap(err, e, "object %lld", (long long)cols[O_KEY].i);
+    if ((e = store_object_of(cols, &o, err)))
+        return e;
     object_keep(&o, buf);
     *out = o;
     return OK;

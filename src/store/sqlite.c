@@ -7,12 +7,15 @@
 #include "store/schema.h"
 #include "store/sqlite_file.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sqlite3.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define PAGE_SIZE 4096 /* measured: see docs/store.md */
 #define WAL_HEADER 32
@@ -29,6 +32,7 @@ struct db {
     struct sqlite_file file;   /* unused for `memory` */
     char *vfs;                 /* that connections are opened with; NULL: the default */
     struct joined_vfs *joined; /* what `vfs` names; NULL: for `memory` */
+    char *immutable;           /* URI of a file that is only looked at and has no log; else NULL */
     int64_t wal_limit;         /* the log file shrinks to this when it restarts */
     _Atomic uint64_t log_bytes, memory_bytes;
     pthread_mutex_t lock;
@@ -65,6 +69,7 @@ struct sqlite_conn {
     enum conn_role role;
     sqlite3 *sql;
     uint64_t commits;
+    const _Atomic bool *stop; /* NULL: none */
     sqlite3_stmt *controls[CTL_COUNT];
     struct prepared stmts[STMT_COUNT];
 };
@@ -165,7 +170,27 @@ static void db_close(struct db *db)
     pthread_cond_destroy(&db->copied);
     pthread_mutex_destroy(&db->lock);
     free(db->vfs);
+    free(db->immutable);
     free(db);
+}
+
+/* Nothing is made beside the file. Its lock is ours, so nobody changes it. */
+static char *immutable_uri(const char *path)
+{
+    struct strbuf uri = {0};
+
+    strbuf_append_str(&uri, "file:");
+    for (const char *p = path; *p; p++)
+        if (strchr("%?#", *p))
+            strbuf_appendf(&uri, "%%%02X", (unsigned)*p);
+        else
+            strbuf_append(&uri, p, 1);
+    strbuf_append_str(&uri, "?immutable=1");
+    char *copy = strdup(strbuf_cstr(&uri));
+    strbuf_deinit(&uri);
+    if (!copy)
+        abort(); /* out of memory */
+    return copy;
 }
 
 static enum err db_open(const struct store_options *opts, struct db **out, struct error *err)
@@ -173,7 +198,10 @@ static enum err db_open(const struct store_options *opts, struct db **out, struc
     static const struct bytes SCHEME = BYTES_LIT("sqlite:");
     struct bytes path = bytes_of(opts->url.ptr + SCHEME.len, opts->url.len - SCHEME.len);
     struct db *db = db_new(&DRIVER_SQLITE, opts);
-    enum err e = sqlite_file_open(path, &db->file, err);
+    enum err e = opts->read_only ? sqlite_file_exists(path, err) : OK;
+
+    if (!e)
+        e = sqlite_file_open(path, &db->file, err);
 
     if (e) {
         db_close(db);
@@ -185,6 +213,8 @@ static enum err db_open(const struct store_options *opts, struct db **out, struc
         if (!db->vfs)
             abort(); /* out of memory */
     }
+    if (opts->read_only && !sqlite_file_has_log(&db->file))
+        db->immutable = immutable_uri(db->file.path);
     *out = db;
     return OK;
 }
@@ -294,8 +324,9 @@ static void conn_close(struct conn *base)
 static enum err conn_open(struct db *db, enum conn_role role, struct conn **out, struct error *err)
 {
     int flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE |
-                (role == CONN_READER ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE);
-    const char *name = db->file.path ? db->file.path : ":memory:";
+                (role == CONN_READER ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE) |
+                (db->immutable ? SQLITE_OPEN_URI : 0);
+    const char *name = db->immutable ? db->immutable : db->file.path ? db->file.path : ":memory:";
     struct sqlite_conn *c = calloc(1, sizeof(*c));
     enum err e;
 
@@ -739,13 +770,124 @@ static enum err memory_checkpoint(struct conn *base, struct error *err)
     return memory_log(base, 0, err);
 }
 
+/* ---- looking at all of it, and copying it ------------------------------------------------------ */
+
+#define STOP_EVERY 10000 /* instructions of SQLite's machine between two looks at the stop flag */
+#define COPY_PAGES 256   /* a step */
+
+static int is_stopped(void *arg)
+{
+    return atomic_load_explicit((const _Atomic bool *)arg, memory_order_relaxed);
+}
+
+static void conn_stop_at(struct conn *base, const _Atomic bool *stop)
+{
+    struct sqlite_conn *c = self(base);
+
+    c->stop = stop;
+    sqlite3_progress_handler(c->sql, STOP_EVERY, is_stopped, (void *)(uintptr_t)stop);
+}
+
+static enum err conn_integrity(struct conn *base, void (*fn)(void *arg, const char *text),
+                               void *arg, struct error *err)
+{
+    struct sqlite_conn *c = self(base);
+    sqlite3_stmt *stmt = NULL;
+    int rc = sqlite3_prepare_v2(c->sql, "PRAGMA integrity_check(100)", -1, &stmt, NULL);
+
+    if (rc == SQLITE_OK)
+        while ((rc = sqlite3_step(stmt)) == SQLITE_ROW) {
+            const char *text = (const char *)sqlite3_column_text(stmt, 0);
+            if (text && strcmp(text, "ok") != 0)
+                fn(arg, text);
+        }
+    enum err e = rc == SQLITE_DONE ? OK : fail(c, rc, err, "check the database");
+    sqlite3_finalize(stmt);
+    return e;
+}
+
+static int copy_steps(struct sqlite_conn *c, sqlite3_backup *copy)
+{
+    int rc = SQLITE_OK;
+
+    while (rc == SQLITE_OK || rc == SQLITE_BUSY || rc == SQLITE_LOCKED) {
+        if (c->stop && atomic_load(c->stop))
+            return SQLITE_INTERRUPT;
+        rc = sqlite3_backup_step(copy, COPY_PAGES);
+    }
+    return rc == SQLITE_DONE ? SQLITE_OK : rc;
+}
+
+/* The reader's transaction stays open from before the first step to the last: each step sees the same, and SQLite, which begins anew
+ * when somebody else writes between two steps, never does. */
+static enum err copy_into(struct sqlite_conn *c, sqlite3 *to, const char *path, struct error *err)
+{
+    int rc =
+        sqlite3_exec(to, "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF", NULL, NULL, NULL);
+    int64_t any;
+    sqlite3_backup *copy = NULL;
+
+    if (rc == SQLITE_OK)
+        rc = read_number(c, "PRAGMA schema_version", &any); /* BEGIN alone sees nothing yet */
+    if (rc == SQLITE_OK)
+        copy = sqlite3_backup_init(to, "main", c->sql, "main");
+    if (copy)
+        rc = copy_steps(c, copy);
+    int finished = sqlite3_backup_finish(copy);
+    if (rc == SQLITE_OK)
+        rc = copy ? finished : sqlite3_extended_errcode(to);
+    if (rc == SQLITE_OK)
+        return OK;
+    return error_set(err, ERR_UNAVAILABLE, "could not copy store \"%s\" into \"%s\": %s",
+                     db_label(c->db), path, sqlite3_errstr(rc));
+}
+
+static enum err flush_copy(const char *path, int fd, struct error *err)
+{
+    CLEANUP(strbuf_deinit) struct strbuf dir = {0};
+    const char *slash = strrchr(path, '/');
+
+    strbuf_append(&dir, path, slash ? (size_t)(slash - path) + 1 : 0);
+    int at = open(slash ? strbuf_cstr(&dir) : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    bool ok = fsync(fd) == 0 && at >= 0 && fsync(at) == 0;
+    int sys = errno;
+    if (at >= 0)
+        close(at);
+    return ok ? OK
+              : error_set(err, ERR_UNAVAILABLE, "could not flush \"%s\": %s", path, strerror(sys));
+}
+
+static enum err conn_copy(struct conn *base, const char *path, struct error *err)
+{
+    sqlite3 *to = NULL;
+    int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+
+    if (fd < 0)
+        return error_set(err, errno == EEXIST ? ERR_EXISTS : ERR_UNAVAILABLE,
+                         "cannot make \"%s\": %s; give a path where no file is", path,
+                         strerror(errno));
+    enum err e = OK;
+    if (sqlite3_open_v2(path, &to, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK)
+        e = error_set(err, ERR_UNAVAILABLE, "cannot write to \"%s\"", path);
+    if (!e)
+        e = copy_into(self(base), to, path, err);
+    sqlite3_close(to);
+    if (!e)
+        e = flush_copy(path, fd, err);
+    close(fd);
+    if (e)
+        (void)unlink(path);
+    return e;
+}
+
 #define DRIVER_SHARED                                                                              \
     .close = db_close, .label = db_label, .sizes = db_sizes, .log_bytes = db_log_bytes,            \
     .connect = conn_open, .disconnect = conn_close, .schema = conn_schema,                         \
     .migrate = conn_migrate, .prepare = conn_prepare, .settle = conn_settle, .begin = conn_begin,  \
     .commit = conn_commit, .rollback = conn_rollback, .savepoint = conn_savepoint,                 \
     .release = conn_release, .undo = conn_undo, .run = conn_run, .query = conn_query,              \
-    .next = conn_next, .end = conn_end
+    .next = conn_next, .end = conn_end, .integrity = conn_integrity, .copy = conn_copy,            \
+    .stop_at = conn_stop_at
 
 const struct driver DRIVER_SQLITE = {
     .name = "sqlite",

@@ -1,5 +1,7 @@
 #include "store/sqlite_file.h"
 
+#include "base/strbuf.h"
+
 #include "base/assert.h"
 #include "store/schema.h"
 
@@ -144,15 +146,25 @@ static bool is_zero(const uint8_t *p, size_t len)
     return true;
 }
 
-/* Whether SQLite has a rollback journal to play back: then the header says little. */
-static bool has_journal(const struct sqlite_file *f)
+static bool has_beside(const struct sqlite_file *f, const char *ending)
 {
-    char *path = format_path(f->path, "-journal");
+    char *path = format_path(f->path, ending);
     struct stat sb;
     bool has = stat(path, &sb) == 0 && sb.st_size > 0;
 
     free(path);
     return has;
+}
+
+/* Whether SQLite has a rollback journal to play back: then the header says little. */
+static bool has_journal(const struct sqlite_file *f)
+{
+    return has_beside(f, "-journal");
+}
+
+bool sqlite_file_has_log(const struct sqlite_file *f)
+{
+    return has_beside(f, "-wal") || has_journal(f);
 }
 
 /* Migration 1 sets the application_id in the transaction that makes the tables, and the WAL mode
@@ -249,6 +261,17 @@ enum err sqlite_file_open(struct bytes path, struct sqlite_file *f, struct error
         return e;
     }
     return OK;
+}
+
+enum err sqlite_file_exists(struct bytes path, struct error *err)
+{
+    CLEANUP(strbuf_deinit) struct strbuf name = {0};
+    struct stat sb;
+
+    strbuf_append_bytes(&name, path);
+    if (stat(strbuf_cstr(&name), &sb) == 0)
+        return OK;
+    return error_set(err, ERR_STORE_OPEN, "\"%s\": %s", strbuf_cstr(&name), strerror(errno));
 }
 
 void sqlite_file_close(struct sqlite_file *f)

@@ -21,6 +21,9 @@ struct sqlite_file {
 /* Finds, locks, creates if need be (mode 0600, no bytes) and looks at the header. ERR_STORE_OPEN
  * with reason and remedy; then nothing is held and nothing was left behind or changed. */
 MUST_CHECK enum err sqlite_file_open(struct bytes path, struct sqlite_file *f, struct error *err);
+/* ERR_STORE_OPEN: there is no such file. */
+MUST_CHECK enum err sqlite_file_exists(struct bytes path, struct error *err);
+bool sqlite_file_has_log(const struct sqlite_file *f);
 /* Gives up the lock and removes PATH.lock; removes a database file that we made and that is still
  * empty. All connections are closed. */
 void sqlite_file_close(struct sqlite_file *f);

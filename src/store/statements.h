@@ -118,7 +118,50 @@
     S(TRASH_INSERT,     3, "",      "INSERT INTO trash (seq, what, key) VALUES ($1, $2, $3)")      \
     S(TRASH_READ,       2, "iii",   "SELECT seq, what, key FROM trash WHERE seq > $1 "             \
                                     "ORDER BY seq LIMIT $2")                                       \
-    S(TRASH_DELETE,     1, "",      "DELETE FROM trash WHERE seq = $1")
+    S(TRASH_DELETE,     1, "",      "DELETE FROM trash WHERE seq = $1")                            \
+    /* What store_verify() reads. */                                                               \
+    S(OBJECT_ALL,       0, OBJECT_COLUMNS_TYPES,                                                   \
+                                    "SELECT " OBJECT_COLUMNS " FROM object ORDER BY key")          \
+    S(TASK_ALL,         0, "iiiiiiBI",                                                             \
+                                    "SELECT grp, key, object, execution, ref, time, payload, sum " \
+                                    "FROM task ORDER BY grp, key")                                 \
+    S(TIMER_ALL,        0, "iiiiiiBI",                                                             \
+                                    "SELECT due, key, object, execution, what, ref, payload, sum " \
+                                    "FROM timer ORDER BY due, key")                                \
+    S(MAIL_ALL,         0, "iiiitiBI",                                                             \
+                                    "SELECT seq, hub, kind, partition, id, what, payload, sum "    \
+                                    "FROM mailbox ORDER BY seq")                                   \
+    S(HISTORY_ORPHANS,  0, "ii",    "SELECT execution, count(*) FROM history "                     \
+                                    "WHERE execution NOT IN (SELECT execution FROM object) "       \
+                                    "AND execution NOT IN (SELECT key FROM trash WHERE what = 1) " \
+                                    "GROUP BY execution LIMIT 100")                                \
+    S(INBOX_ORPHANS,    0, "ii",    "SELECT object, count(*) FROM inbox "                          \
+                                    "WHERE object NOT IN (SELECT key FROM object) "                \
+                                    "AND object NOT IN (SELECT key FROM trash WHERE what = 2) "    \
+                                    "GROUP BY object LIMIT 100")                                   \
+    S(TIMER_ORPHANS,    0, "ii",    "SELECT execution, count(*) FROM timer "                       \
+                                    "WHERE execution NOT IN (SELECT execution FROM object) "       \
+                                    "AND execution NOT IN "                                        \
+                                    "(SELECT key FROM trash WHERE what IN (1, 3)) "                \
+                                    "GROUP BY execution LIMIT 100")                                \
+    S(TASK_ORPHANS,     0, "ii",    "SELECT grp, count(*) FROM task "                              \
+                                    "WHERE grp NOT IN (SELECT grp FROM workgroup) "                \
+                                    "GROUP BY grp LIMIT 100")                                      \
+    S(HUB_ORPHANS,      0, "ii",    "SELECT hub, count(*) FROM (SELECT hub FROM object UNION ALL " \
+                                    "SELECT hub FROM workgroup UNION ALL "                         \
+                                    "SELECT hub FROM mailbox) AS used "                            \
+                                    "WHERE hub NOT IN (SELECT hub FROM hub) "                      \
+                                    "GROUP BY hub LIMIT 100")                                      \
+    S(COUNT_WRONG,      0, "iiiii", "SELECT hub, kind, status, sum(kept), sum(there) FROM "        \
+                                    "(SELECT hub, kind, status, n AS kept, 0 AS there FROM count " \
+                                    "UNION ALL SELECT hub, kind, status, 0, count(*) FROM object " \
+                                    "GROUP BY hub, kind, status) AS numbers "                      \
+                                    "GROUP BY hub, kind, status HAVING sum(kept) <> sum(there)")   \
+    S(TIMER_COUNT,      0, "i",     "SELECT count(*) FROM timer")                                  \
+    S(KEY_HIGHEST,      0, "I",     "SELECT max(k) FROM (SELECT max(key) AS k FROM object "        \
+                                    "UNION ALL SELECT max(execution) FROM object "                 \
+                                    "UNION ALL SELECT max(key) FROM task "                         \
+                                    "UNION ALL SELECT max(key) FROM timer) AS keys")
 /* clang-format on */
 
 #define STATEMENT_ENUM(name, params, cols, sql) STMT_##name,

@@ -141,6 +141,33 @@ static enum err connect_writer(struct store *st, struct error *err)
     return e;
 }
 
+/* What the schema must be for a store that is only looked at. */
+static enum err connect_read_only(struct store *st, struct error *err)
+{
+    uint32_t number;
+    enum err e = st->driver->connect(st->db, CONN_READER, &st->conn, err);
+
+    st->reader = (struct store_reader){.conn = e ? NULL : st->conn, .st = st};
+    if (e || (e = st->driver->schema(st->conn, &number, err)))
+        return e;
+    st->info.schema = number;
+    if (number == SCHEMA_NUMBER)
+        return OK;
+    return error_set(err, ERR_STORE_OPEN,
+                     "\"%s\" has schema %u and this program looks at schema %d only: %s",
+                     st->driver->label(st->db), number, SCHEMA_NUMBER,
+                     number > SCHEMA_NUMBER ? "use a newer one"
+                                            : "start `perdure serve` on it once, which changes it");
+}
+
+static enum err open_connections(struct store *st, const struct store_options *opts,
+                                 struct error *err)
+{
+    enum err e = opts->read_only ? connect_read_only(st, err) : connect_writer(st, err);
+
+    return e || opts->read_only ? e : migrate(st, opts, err);
+}
+
 static const struct driver *find_driver(struct bytes url)
 {
     if (bytes_eq(url, BYTES_LIT("memory")))
@@ -162,8 +189,8 @@ enum err store_open(const struct store_options *opts, struct store **out, struct
     if (!st)
         abort(); /* out of memory */
     *st = (struct store){.driver = driver, .settings = opts->settings, .clock = opts->clock};
-    if ((e = driver->open(opts, &st->db, err)) || (e = connect_writer(st, err)) ||
-        (e = migrate(st, opts, err)) || (e = load_info(st, err))) {
+    if ((e = driver->open(opts, &st->db, err)) || (e = open_connections(st, opts, err)) ||
+        (e = load_info(st, err))) {
         if (e == ERR_CORRUPT)
             e = error_wrap(err, ERR_STORE_OPEN, "store \"%s\" is damaged, restore a backup",
                            driver->label(st->db));

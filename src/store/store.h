@@ -47,6 +47,9 @@ struct store_options {
     struct prng *prng;   /* keys of a new store; borrowed */
     const char *vfs;     /* SQLite VFS name of the tests; NULL: the default */
     uint32_t partitions; /* of a store that is created; 0: STORE_PARTITIONS_DEFAULT */
+    /* A stopped store, under its lock: nothing is made, migrated or written; only store_reader() and what takes one. Then
+     * ERR_STORE_OPEN also for a file that is not there or has another schema. */
+    bool read_only;
 };
 
 #define STORE_PARTITIONS_DEFAULT 64
@@ -342,6 +345,26 @@ typedef bool store_trash_fn(void *arg, const struct store_trash *t);
 MUST_CHECK enum err store_trash_read(struct store_reader *r, uint64_t after, uint32_t max,
                                      store_trash_fn *fn, void *arg, struct error *err);
 MUST_CHECK enum err store_trash_delete(struct store *st, uint64_t seq, struct error *err);
+
+/* ---- looking at all of it, and copying it ------------------------------------------------------ */
+
+struct store_verify_events {
+    /* `name` is one of those of docs/operating.md, `text` says what and where; a hundred of a name at most. */
+    void (*finding)(void *arg, const char *name, const char *text);
+    /* The readable objects in order of their keys, and the rows of each one's history after it. */
+    void (*object)(void *arg, const struct store_object *o);
+    void (*history)(void *arg, const struct store_history *h);
+    void *arg;
+};
+/* Reads every row and says what does not hold: damage, rows without an owner, numbers that are not those of the rows. In one
+ * transaction, which pins the log meanwhile. ERR_UNAVAILABLE: stopped, or the database cannot be read. */
+MUST_CHECK enum err store_verify(struct store_reader *r, const struct store_verify_events *ev,
+                                 struct error *err);
+/* Copies what is committed now into a new file at `path`, whole and flushed, which store_open() opens; likewise in one transaction.
+ * ERR_EXISTS: a file is there. On another error none is left. */
+MUST_CHECK enum err store_copy(struct store_reader *r, const char *path, struct error *err);
+/* From now on both end soon after *stop is set, with ERR_UNAVAILABLE. */
+void store_reader_stop_at(struct store_reader *r, const _Atomic bool *stop);
 
 /* ---- upkeep ---------------------------------------------------------------------------------- */
 

@@ -532,8 +532,8 @@ def test_version(t):
 
 
 COMMANDS = ["start", "get", "wait", "history", "raise", "suspend", "resume", "terminate", "purge",
-            "workers", "status", "bench", "version"]
-LATER = ["list", "restart", "rewind", "entity", "runs", "hub", "key", "backup", "check"]
+            "workers", "status", "backup", "check", "bench", "version"]
+LATER = ["list", "restart", "rewind", "entity", "runs", "hub", "key"]
 
 
 def test_help(t):
@@ -556,7 +556,7 @@ def test_usage_errors(t):
     perdure("nonsense").failed(2, "nonsense", "perdure help")
     for name in COMMANDS:
         perdure(name, "--nonsense").failed(2, "--nonsense", "perdure help " + name)
-    for name in ("get", "wait", "history", "suspend", "resume", "terminate", "purge", "start"):
+    for name in ("get", "wait", "history", "suspend", "resume", "terminate", "purge", "start", "backup"):
         perdure(name).failed(2, "missing")
         perdure(name, "a", "b").failed(2, '"b"')
     perdure("get", "x", "--server").failed(2, "--server", "needs a value")

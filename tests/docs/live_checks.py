@@ -285,7 +285,7 @@ def check_exit_statuses(pages):
 
 def check_restore(pages):
     """The backup of docs/operating.md, put in the place of a store that went on and was killed."""
-    block = next(b for b in pages["docs/operating.md"].blocks if "VACUUM INTO" in b.text)
+    block = next(b for b in pages["docs/operating.md"].blocks if "perdure backup" in b.text)
     with Sandbox() as box:
         box.perdure("start", "Hello", "--id", "before")
         done = box.shell(block.text)
