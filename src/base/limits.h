@@ -23,6 +23,9 @@
     S(waiters_hub,            "waiters.hub",            COUNT, 100000,    1,    100000000, "blocked waits a hub (3.4)")                        \
     S(waiters_connection,     "waiters.connection",     COUNT, 20000,     1,    100000000, "blocked waits a connection (3.4)")                 \
     S(history_chunk_bytes,    "history.chunk_bytes",    BYTES, KIB(256),  1,    MIB(4),    "chunk of StreamInstanceHistory (3.14)")            \
+    S(page_default,           "page.default",           COUNT, 100,       1,    100000,    "instances on a page of a query that names no number (3.8, 3.9)") \
+    S(page_max,               "page.max",               COUNT, 1000,      1,    100000,    "instances on a page at most (3.8, 3.9)")           \
+    S(purge_per_call,         "purge.per_call",         COUNT, 10000,     1,    100000000, "instances that one purge by filter removes at most (3.10)") \
     S(turn_events,            "turn.events",            COUNT, 1000,      1,    100000,    "inbox events given to one turn (4.2)")             \
     S(turn_bytes,             "turn.bytes",             BYTES, MIB(1),    1,    MIB(64),   "inbox bytes given to one turn (4.2)")              \
     S(turn_timeout,           "turn.timeout",           TIME,  300000000, 0,    86400000000, "an unsettled turn is redelivered after this (8.5)") \

@@ -23,6 +23,9 @@ static dt_step_fn *const STEPS[] = {
     [DT_BAD_TURN] = orch_bad_turn,
     [DT_BAD_TASK] = activity_bad,
     [DT_HISTORY] = orch_history_page,
+    [DT_LIST] = orch_list,
+    [DT_RESTART] = orch_restart,
+    [DT_SKIP_GRACEFUL] = orch_skip_graceful,
 };
 
 static enum err command(struct step *s, struct command *cmd, struct error *err)

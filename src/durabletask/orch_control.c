@@ -1,25 +1,9 @@
-/* orch_control.c - events, suspension, termination, purge, timers and mail (spec 3.5-3.7, 3.10, 6.2-6.6). */
+/* orch_control.c - events, suspension, termination, timers and mail (spec 3.5-3.7, 6.2-6.6). */
 #include "durabletask/orchestration.h"
 
 #include "wire/reader.h"
 #include "wire/value.h"
 #include "wire/writer.h"
-
-static enum err find_target(struct step *s, struct command *cmd, struct object **o,
-                            struct error *err)
-{
-    uint32_t hub;
-    enum err rc = step_hub(s, cmd->hub, false, &hub, err);
-    if (!rc)
-        rc = step_find(s, hub, &ORCHESTRATION, cmd->id, o, err);
-    return rc;
-}
-
-static enum err not_found(const struct command *cmd, struct error *err)
-{
-    return error_set(err, ERR_NOT_FOUND, "Orchestration instance '%.*s' not found",
-                     BYTES_FMT(cmd->id));
-}
 
 /* ---- events ------------------------------------------------------------------------------------------- */
 
@@ -39,9 +23,9 @@ enum err orch_raise(struct step *s, struct command *cmd, struct error *err)
 {
     const RaiseEventRequest *req = cmd->request;
     struct object *o;
-    enum err rc = find_target(s, cmd, &o, err);
+    enum err rc = orch_target(s, cmd, &o, err);
     if (rc)
-        return rc == ERR_NOT_FOUND ? not_found(cmd, err) : rc;
+        return rc == ERR_NOT_FOUND ? orch_not_found(cmd, err) : rc;
     return orch_raise_to(s, o, wire_view(req->name), wire_string(req->input), err);
 }
 
@@ -51,9 +35,9 @@ enum err orch_suspend(struct step *s, struct command *cmd, struct error *err)
 {
     const SuspendRequest *req = cmd->request;
     struct object *o;
-    enum err rc = find_target(s, cmd, &o, err);
+    enum err rc = orch_target(s, cmd, &o, err);
     if (rc)
-        return rc == ERR_NOT_FOUND ? not_found(cmd, err) : rc;
+        return rc == ERR_NOT_FOUND ? orch_not_found(cmd, err) : rc;
     if (orch_is_terminal(o) || o->row.status == ORCH_SUSPENDED)
         return OK;
     o->row.base_status = o->row.status;
@@ -81,9 +65,9 @@ enum err orch_resume(struct step *s, struct command *cmd, struct error *err)
 {
     const ResumeRequest *req = cmd->request;
     struct object *o;
-    enum err rc = find_target(s, cmd, &o, err);
+    enum err rc = orch_target(s, cmd, &o, err);
     if (rc)
-        return rc == ERR_NOT_FOUND ? not_found(cmd, err) : rc;
+        return rc == ERR_NOT_FOUND ? orch_not_found(cmd, err) : rc;
     if (o->row.status != ORCH_SUSPENDED)
         return OK;
     CLEANUP(strbuf_deinit) struct strbuf event = {0};
@@ -144,29 +128,10 @@ enum err orch_terminate(struct step *s, struct command *cmd, struct error *err)
 {
     const TerminateRequest *req = cmd->request;
     struct object *o;
-    enum err rc = find_target(s, cmd, &o, err);
+    enum err rc = orch_target(s, cmd, &o, err);
     if (rc)
         return rc == ERR_NOT_FOUND ? OK : rc;
     return orch_terminate_object(s, o, wire_string(req->output), req->recursive, err);
-}
-
-/* ---- purge ------------------------------------------------------------------------------------------------------ */
-
-enum err orch_purge(struct step *s, struct command *cmd, struct error *err)
-{
-    struct object *o;
-    enum err rc = find_target(s, cmd, &o, err);
-    if (rc && rc != ERR_NOT_FOUND)
-        return rc;
-    bool gone = rc == OK && orch_is_terminal(o);
-    if (gone && (rc = step_delete(s, o, err)))
-        return rc;
-    /* PurgeInstancesResponse: deletedInstanceCount 1, isComplete 2 (a BoolValue, always there). */
-    if (gone)
-        wire_put_int(&cmd->reply, 1, 1);
-    struct bytes yes = BYTES_LIT("\x08\x01");
-    wire_put_bytes(&cmd->reply, 2, yes);
-    return OK;
 }
 
 /* ---- timers ------------------------------------------------------------------------------------------------------ */

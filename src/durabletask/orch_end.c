@@ -297,6 +297,30 @@ enum err orch_force_terminate(struct step *s, struct object *o, struct error *er
     return orch_finish(s, o, &out, err);
 }
 
+enum err orch_terminate_now(struct step *s, struct object *o, struct bytes reason,
+                            struct error *err)
+{
+    CLEANUP(strbuf_deinit) struct strbuf frames = {0}, terminated = {0};
+    uint32_t events = 0;
+    enum err rc = orch_inbox_need(s, o, o->row.inbox_first, 3, KIB(64), err);
+    if (rc)
+        return rc;
+    s->wrote = true;
+    put_started(o, &frames, &events, orch_next_started(s, o));
+    for (int64_t i = 0; i < 3 && o->row.history_rows == 0; i++) {
+        const struct inbox_row *r = orch_inbox_row(o, o->row.inbox_first + i);
+        if (r && r->type == HISTORY_EVENT__EVENT_TYPE_EXECUTION_STARTED)
+            put_row(&frames, &events, r);
+    }
+    event_execution_terminated(&terminated, s->now, reason, false);
+    orch_frame_put(&frames, strbuf_bytes(&terminated));
+    struct orch_outcome out = {.status = ORCH_TERMINATED, .result = BYTES_NONE};
+    orch_put_completed(s, &frames, &out);
+    if ((rc = orch_history_append(s, o, strbuf_bytes(&frames), events + 2, 0, err)))
+        return rc;
+    return orch_finish(s, o, &out, err);
+}
+
 enum err orch_fail(struct step *s, struct object *o, const struct turn *turn,
                    TaskFailureDetails *failure, struct error *err)
 {

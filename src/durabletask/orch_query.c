@@ -150,32 +150,54 @@ static enum err add_payloads(struct step *s, struct object *o, OrchestrationStat
     return OK;
 }
 
-static enum err put_state(struct step *s, struct object *o, bool payloads, struct strbuf *reply,
-                          struct error *err)
+static enum err make_state(struct step *s, struct object *o, bool payloads,
+                           OrchestrationState *state, struct error *err)
 {
     const struct store_object *row = &o->row;
     struct arena *a = s->arena;
-    OrchestrationState state = ORCHESTRATION_STATE__INIT;
-    state.instanceid = wire_data(row->id);
-    state.name = wire_data(row->name);
-    state.version = row->version.len ? wire_string_value(a, row->version) : NULL;
-    state.orchestrationstatus = (OrchestrationStatus)row->status;
-    state.createdtimestamp = stamp(a, row->created);
-    state.lastupdatedtimestamp = stamp(a, row->updated);
+    orchestration_state__init(state);
+    state->instanceid = wire_data(row->id);
+    state->name = wire_data(row->name);
+    state->version = row->version.len ? wire_string_value(a, row->version) : NULL;
+    state->orchestrationstatus = (OrchestrationStatus)row->status;
+    state->createdtimestamp = stamp(a, row->created);
+    state->lastupdatedtimestamp = stamp(a, row->updated);
     if (row->scheduled)
-        state.scheduledstarttimestamp = stamp(a, row->scheduled);
+        state->scheduledstarttimestamp = stamp(a, row->scheduled);
     if (orch_is_terminal(o))
-        state.completedtimestamp = stamp(a, row->completed);
-    state.customstatus = row->custom_status.len ? wire_string_value(a, row->custom_status) : NULL;
-    state.executionid = wire_string_value(a, row->execution_id);
-    state.parentinstanceid = wire_string_value(a, row->parent_id);
-    add_tags(a, &state, row->tags);
-    enum err rc = payloads ? add_payloads(s, o, &state, err) : OK;
+        state->completedtimestamp = stamp(a, row->completed);
+    state->customstatus = row->custom_status.len ? wire_string_value(a, row->custom_status) : NULL;
+    state->executionid = wire_string_value(a, row->execution_id);
+    state->parentinstanceid = wire_string_value(a, row->parent_id);
+    add_tags(a, state, row->tags);
+    return payloads ? add_payloads(s, o, state, err) : OK;
+}
+
+static enum err put_state(struct step *s, struct object *o, bool payloads, struct strbuf *reply,
+                          struct error *err)
+{
+    OrchestrationState state;
+    enum err rc = make_state(s, o, payloads, &state, err);
     if (rc)
         return rc;
     wire_put_bool(reply, 1, true); /* GetInstanceResponse.exists */
     wire_pack_field(2, &state.base, reply);
     return OK;
+}
+
+enum err orch_state_put(struct step *s, const struct store_object *row, bool payloads,
+                        struct strbuf *out, struct error *err)
+{
+    struct object o = {.kind = &ORCHESTRATION, .row = *row};
+    OrchestrationState state;
+    (void)orch_new_state(&o);
+    enum err rc = make_state(s, &o, payloads, &state, err);
+    if (!rc)
+        wire_pack_field(1, &state.base, out);
+    orch_unload(&o);
+    if (!s->e) /* else the arena is of the whole batch */
+        arena_reset(s->arena);
+    return rc;
 }
 
 static enum err find_target(struct step *s, struct command *cmd, uint32_t *hub, struct object **o,

@@ -359,6 +359,53 @@ static void look_in_inbox(const struct object *o, struct old_history *h)
     }
 }
 
+/* ---- RestartInstance -------------------------------------------------------------------------------------------- */
+
+enum err orch_started_of(struct step *s, struct object *o, struct event_started *out,
+                         struct error *err)
+{
+    struct old_history old = {.arena = s->arena, .started = BYTES_NONE, .err = err};
+    enum err rc = orch_history_each(s, o, look_at_piece, &old, err);
+    if (!rc && bytes_is_none(old.started))
+        rc = orch_inbox_need(s, o, o->row.inbox_first, 2, SIZE_MAX, err);
+    if (rc)
+        return rc;
+    look_in_inbox(o, &old);
+    return event_started_read(s->arena, old.started, out, err);
+}
+
+enum err orch_restart(struct step *s, struct command *cmd, struct error *err)
+{
+    const RestartInstanceRequest *req = cmd->request;
+    struct object *o;
+    struct event_started started;
+    char minted[33];
+    enum err rc = orch_target(s, cmd, &o, err);
+    if (rc)
+        return rc == ERR_NOT_FOUND ? orch_not_found(cmd, err) : rc;
+    if (!req->restartwithnewinstanceid && !orch_is_terminal(o))
+        return error_set(err, ERR_STATE, "Orchestration instance '%.*s' is not in a terminal state",
+                         BYTES_FMT(cmd->id));
+    if ((rc = orch_started_of(s, o, &started, err)))
+        return rc;
+    started.parent = NULL;
+    started.start_at = 0;
+    started.trace = NULL;
+    struct orch_new n = {.hub = o->row.hub, .id = cmd->id, .started = started};
+    if (req->restartwithnewinstanceid) {
+        step_hex_id(s, minted);
+        n.id = bytes_of(minted, 32);
+    } else if ((rc = orch_replace(s, o, err))) {
+        return rc;
+    }
+    if ((rc = orch_create(s, &n, &o, err)))
+        return rc;
+    reply_id(cmd, n.id);
+    return OK;
+}
+
+/* ---- continue-as-new, the step ----------------------------------------------------------------------------------- */
+
 enum err orch_continue_as_new(struct step *s, struct object *o,
                               const CompleteOrchestrationAction *action, struct error *err)
 {

@@ -192,6 +192,10 @@ struct orch_new {
 MUST_CHECK enum err orch_create(struct step *s, const struct orch_new *n, struct object **out,
                                 struct error *err);
 MUST_CHECK enum err orch_start(struct step *s, struct command *cmd, struct error *err);
+MUST_CHECK enum err orch_restart(struct step *s, struct command *cmd, struct error *err);
+/* The executionStarted of the current execution; views and structs live in the batch's arena. ERR_CORRUPT. */
+MUST_CHECK enum err orch_started_of(struct step *s, struct object *o, struct event_started *out,
+                                    struct error *err);
 /* Removes an instance that another takes the place of; tells the parent of a running one. */
 MUST_CHECK enum err orch_replace(struct step *s, struct object *o, struct error *err);
 /* A child asked for by an action of `parent`. */
@@ -206,6 +210,18 @@ struct bytes orch_tags_json(struct arena *a, struct event_tags tags); /* none wh
 /* Why an instance whose row has `stored` may not get `over` on top of them; NULL: it may. */
 const char *orch_tags_fault(struct bytes stored, struct event_tags over);
 
+/* ---- orch_manage.c --------------------------------------------------------------------------------------- */
+
+/* The instance that a command names. ERR_NOT_FOUND, of which err is not told: also the hub. */
+MUST_CHECK enum err orch_target(struct step *s, struct command *cmd, struct object **o,
+                                struct error *err);
+enum err orch_not_found(const struct command *cmd, struct error *err); /* the text for clients */
+/* `time`: the one that the filter is about. */
+bool orch_filter_holds(const struct dt_filter *f, const struct store_object *o, usec_t time);
+MUST_CHECK enum err orch_list(struct step *s, struct command *cmd, struct error *err);
+MUST_CHECK enum err orch_purge(struct step *s, struct command *cmd, struct error *err);
+MUST_CHECK enum err orch_skip_graceful(struct step *s, struct command *cmd, struct error *err);
+
 /* ---- orch_control.c --------------------------------------------------------------------------------------- */
 
 MUST_CHECK enum err orch_raise(struct step *s, struct command *cmd, struct error *err);
@@ -216,7 +232,6 @@ MUST_CHECK enum err orch_resume(struct step *s, struct command *cmd, struct erro
 MUST_CHECK enum err orch_terminate(struct step *s, struct command *cmd, struct error *err);
 MUST_CHECK enum err orch_terminate_object(struct step *s, struct object *o, struct bytes output,
                                           bool recurse, struct error *err);
-MUST_CHECK enum err orch_purge(struct step *s, struct command *cmd, struct error *err);
 MUST_CHECK enum err orch_mail(struct step *s, const struct store_mail *m, struct error *err);
 MUST_CHECK enum err orch_timer(struct step *s, struct object *o, const struct store_timer *t,
                                struct error *err);
@@ -240,6 +255,9 @@ MUST_CHECK enum err orch_cascade(struct step *s, struct object *o, struct bytes 
                                  struct error *err);
 /* TERMINATED by the server alone: never-run ones get their executionStarted into history too. */
 MUST_CHECK enum err orch_force_terminate(struct step *s, struct object *o, struct error *err);
+/* The same at once, whatever waits or is out, and without output. */
+MUST_CHECK enum err orch_terminate_now(struct step *s, struct object *o, struct bytes reason,
+                                       struct error *err);
 /* FAILED by the server, the waiting batch into history as in a turn. */
 MUST_CHECK enum err orch_fail(struct step *s, struct object *o, const struct turn *turn,
                               TaskFailureDetails *failure, struct error *err);
@@ -305,6 +323,9 @@ MUST_CHECK enum err plan_apply_to_self(struct step *s, struct object *o, const s
 
 /* ---- orch_query.c --------------------------------------------------------------------------------------------------- */
 
+/* The state of a row that need not be in memory, as field 1. */
+MUST_CHECK enum err orch_state_put(struct step *s, const struct store_object *row, bool payloads,
+                                   struct strbuf *out, struct error *err);
 MUST_CHECK enum err orch_get(struct step *s, struct command *cmd, struct error *err);
 MUST_CHECK enum err orch_wait(struct step *s, struct command *cmd, struct error *err);
 MUST_CHECK enum err orch_history_page(struct step *s, struct command *cmd, struct error *err);

@@ -16,12 +16,15 @@ enum dt_command {
     DT_TERMINATE,     /* TerminateRequest */
     DT_SUSPEND,       /* SuspendRequest */
     DT_RESUME,        /* ResumeRequest */
-    DT_PURGE,         /* none */
+    DT_PURGE,         /* struct dt_purge */
     DT_COMPLETE_TURN, /* OrchestratorResponse */
     DT_COMPLETE_TASK, /* ActivityResponse */
     DT_BAD_TURN,      /* struct dt_bad */
     DT_BAD_TASK,      /* struct dt_bad */
     DT_HISTORY,       /* struct dt_history */
+    DT_LIST,          /* struct dt_list */
+    DT_RESTART,       /* RestartInstanceRequest */
+    DT_SKIP_GRACEFUL, /* SkipGracefulOrchestrationTerminationsRequest */
 };
 
 #define DT_STATUS_BIT(status) (1u << (unsigned)(status))
@@ -32,6 +35,47 @@ struct dt_start {
     bool has_policy;
     uint32_t replaceable; /* DT_STATUS_BIT()s */
     int old_action;       /* field 2 of GO's older policy message: 1 IGNORE, 2 TERMINATE; 0: none */
+};
+
+/* Which instances: all of what is set holds. */
+struct dt_filter {
+    uint32_t statuses; /* DT_STATUS_BIT()s; 0: any */
+    usec_t from,
+        to; /* created, or completed; from inclusive, to exclusive; INT64_MIN, INT64_MAX: not set */
+    struct bytes prefix; /* of the id; none or empty: any */
+    bool ended;          /* terminal ones only */
+};
+
+/* What a list is of; `by_completed` decides which time it goes by. */
+enum dt_list_of { DT_LIST_STATES, DT_LIST_PAYLOADS, DT_LIST_IDS };
+
+/* A page of a list, in the order of (time, id). Needs no engine. */
+struct dt_list {
+    struct dt_filter filter;
+    enum dt_list_of of;
+    bool by_completed;
+    size_t count_max;  /* on the page */
+    usec_t after_time; /* behind this place; INT64_MIN: from the start */
+    struct bytes after_id;
+};
+
+/* The reply: this, then the id of the place to go on behind, then the states or ids as fields 1 of the answer. */
+struct dt_listed {
+    bool has_more;
+    usec_t time;
+    size_t id_len;
+    uint64_t count;
+};
+
+/* Removes those of the ids that have ended, and answers PurgeInstancesResponse. A step removes so many of their descendants at most:
+ * isComplete false then says that there are more. */
+#define DT_PURGE_STEP 500
+struct dt_purge {
+    const struct bytes *ids;
+    size_t count;
+    bool recursive; /* their ended descendants first */
+    const struct dt_filter
+        *filter; /* those only of which it holds, by the time of creation; NULL: all */
 };
 
 /* Modes of a wait; as of engine/kind.h bit 1 is "with payloads". */

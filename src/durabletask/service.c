@@ -227,21 +227,19 @@ void dt_control(struct dt_service *svc, void (*fn)(struct engine *e, struct comm
     svc->host.submit(svc->host.arg, cmd);
 }
 
-/* Fails the call with what is wrong and drops the request. */
-static void refuse(struct dt_request *r, const struct error *err)
+void dt_refuse(struct dt_request *r, const struct error *err)
 {
     rpc_call_fail(r->call, err);
     dt_request_free(r);
 }
 
-/* Decodes the message and sets the target. False: the call was answered. */
-static bool decode(struct dt_request *r, const ProtobufCMessageDescriptor *desc, struct bytes msg,
-                   void *out)
+bool dt_decode(struct dt_request *r, const ProtobufCMessageDescriptor *desc, struct bytes msg,
+               void *out)
 {
     struct error err = {0};
     if (!wire_unpack(desc, r->cmd.arena, msg, &WIRE_LIMITS, out, &err))
         return true;
-    refuse(r, &err);
+    dt_refuse(r, &err);
     return false;
 }
 
@@ -251,7 +249,7 @@ static bool set_target(struct dt_request *r, struct bytes id)
     r->cmd.id = id;
     if (!dt_check_id(id, r->svc->settings->id_action_chars, &err))
         return true;
-    refuse(r, &err);
+    dt_refuse(r, &err);
     return false;
 }
 
@@ -261,7 +259,7 @@ static bool not_overloaded(struct dt_request *r)
     r->cmd.flags |= COMMAND_ADDS_WORK;
     if (!r->svc->host.overload(r->svc->host.arg, r->cmd.bytes, &err))
         return true;
-    refuse(r, &err);
+    dt_refuse(r, &err);
     return false;
 }
 
@@ -366,10 +364,10 @@ static void start_instance(struct rpc_call *call, void *service, struct arena *a
     if (!r || !not_overloaded(r))
         return;
     struct dt_start *start = arena_new(arena, struct dt_start);
-    if (!decode(r, &create_instance_request__descriptor, msg, &start->request))
+    if (!dt_decode(r, &create_instance_request__descriptor, msg, &start->request))
         return;
     if (check_start(svc, start, &err)) {
-        refuse(r, &err);
+        dt_refuse(r, &err);
         return;
     }
     r->cmd.id = wire_view(start->request->instanceid);
@@ -382,7 +380,7 @@ static void get_instance(struct rpc_call *call, void *service, struct arena *are
 {
     struct dt_request *r = dt_request_new(service, call, arena, msg.len, DT_GET);
     GetInstanceRequest *req;
-    if (!r || !decode(r, &get_instance_request__descriptor, msg, &req) ||
+    if (!r || !dt_decode(r, &get_instance_request__descriptor, msg, &req) ||
         !set_target(r, wire_view(req->instanceid)))
         return;
     struct dt_get *get = arena_new(arena, struct dt_get);
@@ -399,7 +397,7 @@ static bool begin_wait(struct dt_request *r)
     struct error err = {0};
     if (svc->host.is_draining(svc->host.arg)) {
         error_set(&err, ERR_UNAVAILABLE, "the server is stopping; connect again in a moment");
-        refuse(r, &err);
+        dt_refuse(r, &err);
         return false;
     }
     struct dt_connection *c = dt_connection_get(svc, r->cmd.connection);
@@ -407,7 +405,7 @@ static bool begin_wait(struct dt_request *r)
         error_set(&err, ERR_LIMIT,
                   "this connection has %u waits, the most that waiters.connection allows",
                   c->waits);
-        refuse(r, &err);
+        dt_refuse(r, &err);
         dt_connection_put(svc, c);
         return false;
     }
@@ -422,7 +420,7 @@ static void wait_for(struct rpc_call *call, void *service, struct arena *arena, 
     struct dt_service *svc = service;
     struct dt_request *r = dt_request_new(svc, call, arena, msg.len, DT_WAIT);
     GetInstanceRequest *req;
-    if (!r || !not_overloaded(r) || !decode(r, &get_instance_request__descriptor, msg, &req) ||
+    if (!r || !not_overloaded(r) || !dt_decode(r, &get_instance_request__descriptor, msg, &req) ||
         !set_target(r, wire_view(req->instanceid)) || !begin_wait(r))
         return;
     struct dt_get *get = arena_new(arena, struct dt_get);
@@ -482,13 +480,13 @@ static void raise_event(struct rpc_call *call, void *service, struct arena *aren
     struct dt_request *r = dt_request_new(service, call, arena, msg.len, DT_RAISE);
     RaiseEventRequest *req;
     struct error err = {0};
-    if (!r || !not_overloaded(r) || !decode(r, &raise_event_request__descriptor, msg, &req) ||
+    if (!r || !not_overloaded(r) || !dt_decode(r, &raise_event_request__descriptor, msg, &req) ||
         !set_target(r, wire_view(req->instanceid)))
         return;
     if (req->name.len == 0) {
         error_set(&err, ERR_INVALID, "the name of the event for instance '%.*s' must not be empty",
                   BYTES_FMT(r->cmd.id));
-        refuse(r, &err);
+        dt_refuse(r, &err);
         return;
     }
     r->cmd.request = req;
@@ -500,7 +498,7 @@ static void terminate_instance(struct rpc_call *call, void *service, struct aren
 {
     struct dt_request *r = dt_request_new(service, call, arena, msg.len, DT_TERMINATE);
     TerminateRequest *req;
-    if (!r || !decode(r, &terminate_request__descriptor, msg, &req) ||
+    if (!r || !dt_decode(r, &terminate_request__descriptor, msg, &req) ||
         !set_target(r, wire_view(req->instanceid)))
         return;
     r->cmd.request = req;
@@ -512,7 +510,7 @@ static void suspend_instance(struct rpc_call *call, void *service, struct arena 
 {
     struct dt_request *r = dt_request_new(service, call, arena, msg.len, DT_SUSPEND);
     SuspendRequest *req;
-    if (!r || !decode(r, &suspend_request__descriptor, msg, &req) ||
+    if (!r || !dt_decode(r, &suspend_request__descriptor, msg, &req) ||
         !set_target(r, wire_view(req->instanceid)))
         return;
     r->cmd.request = req;
@@ -524,42 +522,24 @@ static void resume_instance(struct rpc_call *call, void *service, struct arena *
 {
     struct dt_request *r = dt_request_new(service, call, arena, msg.len, DT_RESUME);
     ResumeRequest *req;
-    if (!r || !decode(r, &resume_request__descriptor, msg, &req) ||
+    if (!r || !dt_decode(r, &resume_request__descriptor, msg, &req) ||
         !set_target(r, wire_view(req->instanceid)))
         return;
     r->cmd.request = req;
     dt_request_submit(r);
 }
 
-static void purge_instances(struct rpc_call *call, void *service, struct arena *arena,
-                            struct bytes msg)
+static void restart_instance(struct rpc_call *call, void *service, struct arena *arena,
+                             struct bytes msg)
 {
-    struct dt_request *r = dt_request_new(service, call, arena, msg.len, DT_PURGE);
-    PurgeInstancesRequest *req;
-    struct error err = {0};
-    if (!r || !decode(r, &purge_instances_request__descriptor, msg, &req))
+    struct dt_request *r = dt_request_new(service, call, arena, msg.len, DT_RESTART);
+    RestartInstanceRequest *req;
+    if (!r || !not_overloaded(r) ||
+        !dt_decode(r, &restart_instance_request__descriptor, msg, &req) ||
+        !set_target(r, wire_view(req->instanceid)))
         return;
-    switch (req->request_case) {
-    case PURGE_INSTANCES_REQUEST__REQUEST_INSTANCE_ID:
-        if (set_target(r, wire_view(req->instanceid)))
-            dt_request_submit(r);
-        return;
-    case PURGE_INSTANCES_REQUEST__REQUEST_PURGE_INSTANCE_FILTER:
-        error_set(&err, ERR_UNIMPLEMENTED,
-                  "PurgeInstances by purgeInstanceFilter comes with a later version; purge by "
-                  "instanceId");
-        break;
-    case PURGE_INSTANCES_REQUEST__REQUEST_INSTANCE_BATCH:
-        error_set(
-            &err, ERR_UNIMPLEMENTED,
-            "PurgeInstances by instanceBatch comes with a later version; purge by instanceId");
-        break;
-    default:
-        error_set(&err, ERR_INVALID,
-                  "PurgeInstances needs one of instanceId, purgeInstanceFilter and instanceBatch");
-        break;
-    }
-    refuse(r, &err);
+    r->cmd.request = req;
+    dt_request_submit(r);
 }
 
 /* ---- what is not built yet ---- */
@@ -584,16 +564,16 @@ static const struct rpc_method METHODS[] = {
     {.path = PATH("StartInstance"), .weight = RPC_COUNTED, .message = start_instance},
     {.path = PATH("GetInstance"), .bytes_max = SMALL, .message = get_instance},
     {.path = PATH("RewindInstance"), .message = later},
-    {.path = PATH("RestartInstance"), .message = later},
+    {.path = PATH("RestartInstance"), .weight = RPC_COUNTED, .bytes_max = SMALL, .message = restart_instance},
     {.path = PATH("WaitForInstanceStart"), .bytes_max = SMALL, .message = wait_for_start, .deadline = wait_deadline, .closed = wait_closed},
     {.path = PATH("WaitForInstanceCompletion"), .bytes_max = SMALL, .message = wait_for_completion, .deadline = wait_deadline, .closed = wait_closed},
     {.path = PATH("RaiseEvent"), .weight = RPC_COUNTED, .message = raise_event},
     {.path = PATH("TerminateInstance"), .weight = RPC_HELD_BACK, .message = terminate_instance},
     {.path = PATH("SuspendInstance"), .weight = RPC_HELD_BACK, .message = suspend_instance},
     {.path = PATH("ResumeInstance"), .weight = RPC_HELD_BACK, .message = resume_instance},
-    {.path = PATH("QueryInstances"), .message = later},
-    {.path = PATH("ListInstanceIds"), .message = later},
-    {.path = PATH("PurgeInstances"), .weight = RPC_HELD_BACK, .message = purge_instances},
+    {.path = PATH("QueryInstances"), .bytes_max = SMALL, .message = dt_query_instances},
+    {.path = PATH("ListInstanceIds"), .bytes_max = SMALL, .message = dt_list_instance_ids},
+    {.path = PATH("PurgeInstances"), .weight = RPC_HELD_BACK, .message = dt_purge_instances, .closed = dt_purge_closed},
     {.path = PATH("GetWorkItems"), .kind = RPC_SERVER_STREAM, .bytes_max = MIB(4), .message = dt_get_work_items, .closed = dt_work_items_closed},
     {.path = PATH("CompleteActivityTask"), .weight = RPC_HELD_BACK, .message = dt_complete_task, .oversize = dt_oversize_task, .closed = dt_oversize_closed},
     {.path = PATH("CompleteOrchestratorTask"), .weight = RPC_HELD_BACK, .message = dt_complete_turn, .oversize = dt_oversize_turn, .closed = dt_oversize_closed},
@@ -608,7 +588,7 @@ static const struct rpc_method METHODS[] = {
     {.path = PATH("AbandonTaskActivityWorkItem"), .weight = RPC_HELD_BACK, .bytes_max = SMALL, .message = dt_abandon},
     {.path = PATH("AbandonTaskOrchestratorWorkItem"), .weight = RPC_HELD_BACK, .bytes_max = SMALL, .message = dt_abandon},
     {.path = PATH("AbandonTaskEntityWorkItem"), .message = later},
-    {.path = PATH("SkipGracefulOrchestrationTerminations"), .message = later},
+    {.path = PATH("SkipGracefulOrchestrationTerminations"), .weight = RPC_HELD_BACK, .message = dt_skip_graceful},
 };
 /* clang-format on */
 

@@ -21,6 +21,7 @@ struct dt_host {
     bool (*is_draining)(void *arg);
     /* OK, or why a request of so many bytes is not taken now, which adds work or a wait (spec 8.6). */
     enum err (*overload)(void *arg, size_t bytes, struct error *err);
+    const struct clock *clock;
     void *arg;
 };
 

@@ -62,6 +62,11 @@ void dt_control(struct dt_service *svc, void (*fn)(struct engine *e, struct comm
 MUST_CHECK enum err dt_hub_of(const struct rpc_call *call, struct arena *arena, struct bytes *hub,
                               struct error *err);
 MUST_CHECK enum err dt_check_id(struct bytes id, size_t chars_max, struct error *err);
+/* Fails the call with what is wrong and drops the request. */
+void dt_refuse(struct dt_request *r, const struct error *err);
+/* Decodes the message. False: the call was answered. */
+MUST_CHECK bool dt_decode(struct dt_request *r, const ProtobufCMessageDescriptor *desc,
+                          struct bytes msg, void *out);
 bool dt_is_token_less(const struct rpc_call *call); /* by its user-agent */
 void dt_fail(struct rpc_call *call, enum err code, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
@@ -76,5 +81,14 @@ void dt_get_work_items(struct rpc_call *call, void *service, struct arena *arena
 void dt_work_items_closed(struct rpc_call *call, void *service);
 void dt_stream_history(struct rpc_call *call, void *service, struct arena *arena, struct bytes msg);
 void dt_stream_history_closed(struct rpc_call *call, void *service);
+/* service_manage.c */
+void dt_query_instances(struct rpc_call *call, void *service, struct arena *arena,
+                        struct bytes msg);
+void dt_list_instance_ids(struct rpc_call *call, void *service, struct arena *arena,
+                          struct bytes msg);
+void dt_purge_instances(struct rpc_call *call, void *service, struct arena *arena,
+                        struct bytes msg);
+void dt_purge_closed(struct rpc_call *call, void *service);
+void dt_skip_graceful(struct rpc_call *call, void *service, struct arena *arena, struct bytes msg);
 /* Ends the older streams of a connection whose worker has left them (spec 8.2). */
 void dt_streams_end(struct dt_service *svc, struct dt_connection *c);

@@ -151,6 +151,7 @@ struct dt_host host_for_service(struct host *h)
         .read = read_only,
         .thread = thread_of,
         .post = post,
+        .clock = clock_system(),
         .is_draining = is_draining,
         .overload = overload,
         .arg = h,

@@ -266,6 +266,25 @@ enum err store_object_get(struct store_reader *r, uint64_t key, struct store_obj
                        err);
 }
 
+enum err store_object_list(struct store_reader *r, uint32_t hub, uint8_t kind, bool by_completed,
+                           const struct store_place *after, usec_t to, uint32_t max,
+                           store_object_fn *fn, void *arg, struct error *err)
+{
+    struct value params[] = {value_int(hub),           value_int(kind), value_int(after->time),
+                             text_or_empty(after->id), value_int(to),   value_int(max)};
+    CLEANUP(cursor_end) struct cursor cur = {0};
+    struct value cols[O_COUNT];
+    struct store_object o;
+    bool row;
+    enum err e = reader_query(r, by_completed ? STMT_OBJECT_COMPLETED : STMT_OBJECT_CREATED, params,
+                              &cur, err);
+
+    while (!e && (e = reader_next(r, &cur, cols, &row, err)) == OK && row)
+        if ((e = store_object_of(cols, &o, err)) == OK && !fn(arg, &o))
+            break;
+    return e;
+}
+
 static enum err object_check(const struct store_object *o, struct error *err)
 {
     if (key_fits(o->key) && key_fits(o->execution) && key_fits(o->history_rows) &&

@@ -147,9 +147,13 @@ static const char MIGRATION_2[] =
 "ALTER TABLE task ADD COLUMN sum INTEGER;\n"
 "ALTER TABLE timer ADD COLUMN sum INTEGER;\n"
 "ALTER TABLE mailbox ADD COLUMN sum INTEGER;\n";
+/* For lists: both grow at their right end, row by row. */
+static const char MIGRATION_3[] =
+"CREATE INDEX object_created ON object (hub, kind, created, id);\n"
+"CREATE INDEX object_completed ON object (hub, kind, completed, id) WHERE completed > 0;\n";
 /* clang-format on */
 
-static const char *const SQLITE[SCHEMA_NUMBER] = {MIGRATION_1, MIGRATION_2};
+static const char *const SQLITE[SCHEMA_NUMBER] = {MIGRATION_1, MIGRATION_2, MIGRATION_3};
 
 const char *schema_sqlite(uint32_t number)
 {

@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-#define SCHEMA_NUMBER 2                  /* the newest */
+#define SCHEMA_NUMBER 3                  /* the newest */
 #define SCHEMA_APPLICATION_ID 0x50524455 /* "PRDU", in the header of the file */
 
 /* DDL of migration `number` (1 <= number <= SCHEMA_NUMBER) for SQLite. */

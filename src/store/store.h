@@ -181,6 +181,17 @@ MUST_CHECK enum err store_object_find(struct store_reader *r, uint32_t hub, uint
                                       struct error *err);
 MUST_CHECK enum err store_object_get(struct store_reader *r, uint64_t key, struct store_object *out,
                                      struct strbuf *buf, struct error *err);
+/* Objects of a hub and kind in the order of (created, id), or of (completed, id) those that have ended: behind the place given, with a
+ * time below `to`, at most `max` rows, of which damaged ones are passed over. */
+struct store_place {
+    usec_t time;
+    struct bytes id; /* "": before all of that time */
+};
+typedef bool store_object_fn(void *arg, const struct store_object *o);
+MUST_CHECK enum err store_object_list(struct store_reader *r, uint32_t hub, uint8_t kind,
+                                      bool by_completed, const struct store_place *after, usec_t to,
+                                      uint32_t max, store_object_fn *fn, void *arg,
+                                      struct error *err);
 MUST_CHECK enum err store_object_insert(struct store *st, const struct store_object *o,
                                         struct error *err);
 /* All columns but key, hub, kind, partition, id, created. ERR_NOT_FOUND: there is no such row any

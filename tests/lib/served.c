@@ -198,6 +198,7 @@ struct served *served_new(struct world *w)
         .post = post,
         .is_draining = is_draining,
         .overload = overload,
+        .clock = &w->clock,
         .arg = s,
     };
 

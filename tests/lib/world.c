@@ -9,6 +9,7 @@
 #include "base/assert.h"
 #include "durabletask/orchestration.h"
 #include "rpc/rpc.h"
+#include "wire/reader.h"
 #include "wire/unpack.h"
 #include "wire/value.h"
 
@@ -567,7 +568,23 @@ struct world_answer *world_resume(struct world *w, const char *id)
 
 struct world_answer *world_purge(struct world *w, const char *id)
 {
-    return world_do(w, DT_PURGE, id, NULL);
+    return world_purge_all(w, &id, 1, false);
+}
+
+struct world_answer *world_purge_all(struct world *w, const char *const *ids, size_t count,
+                                     bool recursive)
+{
+    struct dt_purge *req = arena_new(w->arena, struct dt_purge);
+    struct bytes *list = arena_array(w->arena, struct bytes, count);
+    for (size_t i = 0; i < count; i++)
+        list[i] = arena_dup(w->arena, bytes_str(ids[i]));
+    *req = (struct dt_purge){.ids = list, .count = count, .recursive = recursive};
+    return world_do(w, DT_PURGE, ids[0], req);
+}
+
+uint64_t world_purged(const struct world_answer *a)
+{
+    return wire_varint_find(strbuf_bytes(&a->reply), 1);
 }
 
 void world_abandon(struct world *w, const struct world_item *item)

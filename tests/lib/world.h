@@ -114,6 +114,9 @@ struct world_answer *world_result_on(struct world *w, uint64_t connection, const
 struct world_answer *world_suspend(struct world *w, const char *id);
 struct world_answer *world_resume(struct world *w, const char *id);
 struct world_answer *world_purge(struct world *w, const char *id);
+struct world_answer *world_purge_all(struct world *w, const char *const *ids, size_t count,
+                                     bool recursive);
+uint64_t world_purged(const struct world_answer *a); /* how many a purge has removed */
 /* Gives the item back. */
 void world_abandon(struct world *w, const struct world_item *item);
 

@@ -746,6 +746,7 @@ static void make_parts(struct server *sv)
         .post = host_post,
         .is_draining = host_is_draining,
         .overload = host_overload,
+        .clock = &sv->clock,
         .arg = sv,
     };
     sv->service = dt_service_new(&host, &s->settings);

@@ -11,7 +11,7 @@ static void info_is_fixed_at_birth(void **state)
     struct store_fixture *f = *state;
     struct store_info before = *store_info(f->st), *after;
 
-    assert_int_equal(before.schema, 2);
+    assert_int_equal(before.schema, 3);
     assert_int_equal(before.partitions, STORE_PARTITIONS_DEFAULT);
     assert_true(before.created > 1600000000 * USEC_PER_SEC);
     uint8_t zero[STORE_SECRET_LEN] = {0};

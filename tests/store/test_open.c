@@ -153,7 +153,7 @@ static void a_new_file_is_made_for_good(void **state)
     assert_int_equal(stat(f->path, &sb), 0);
     assert_int_equal(sb.st_mode & 0777, 0600);
     assert_int_equal(sql_number(f->path, "PRAGMA application_id"), 0x50524455);
-    assert_int_equal(sql_number(f->path, "PRAGMA user_version"), 2);
+    assert_int_equal(sql_number(f->path, "PRAGMA user_version"), 3);
     assert_int_equal(sql_number(f->path, "PRAGMA page_size"), 4096);
     assert_int_equal(sql_number(f->path, "PRAGMA auto_vacuum"), 2);
     assert_int_equal(
@@ -223,7 +223,7 @@ static void a_newer_schema_is_refused(void **state)
     sql(f->path, "PRAGMA user_version = 1000");
     refused(f, f->path, "schema 1000", "use a newer server");
     assert_int_equal(sql_number(f->path, "PRAGMA user_version"), 1000);
-    sql(f->path, "PRAGMA user_version = 2");
+    sql(f->path, "PRAGMA user_version = 3");
     store_fixture_open(f);
 }
 

@@ -21,6 +21,21 @@ static const struct {
     {"INBOX_BOUNDS", "SCAN CONSTANT ROW"},
 };
 
+/* Of store_verify(), which reads everything. */
+static const char *const READS_ALL[] = {
+    "OBJECT_ALL",      "TASK_ALL",      "TIMER_ALL",     "MAIL_ALL",
+    "HISTORY_ORPHANS", "INBOX_ORPHANS", "TIMER_ORPHANS", "TASK_ORPHANS",
+    "HUB_ORPHANS",     "COUNT_WRONG",   "TIMER_COUNT",   "KEY_HIGHEST",
+};
+
+static bool reads_all(const char *statement)
+{
+    for (size_t i = 0; i < ARRAY_LEN(READS_ALL); i++)
+        if (strcmp(READS_ALL[i], statement) == 0)
+            return true;
+    return false;
+}
+
 static bool may_scan(const char *statement, const char *detail)
 {
     for (size_t i = 0; i < ARRAY_LEN(MAY_SCAN); i++)
@@ -47,6 +62,8 @@ static void no_statement_scans_what_grows(void **state)
     for (size_t i = 0; i < STMT_COUNT; i++) {
         CLEANUP(strbuf_deinit) struct strbuf text = {0};
         sqlite3_stmt *stmt = NULL;
+        if (reads_all(STATEMENTS[i].name))
+            continue;
         strbuf_appendf(&text, "EXPLAIN QUERY PLAN %s", STATEMENTS[i].sql);
         assert_int_equal(sqlite3_prepare_v2(db, strbuf_cstr(&text), -1, &stmt, NULL), SQLITE_OK);
         while (sqlite3_step(stmt) == SQLITE_ROW) {

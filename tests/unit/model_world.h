@@ -364,7 +364,11 @@ static inline int *mw_purge(struct mw *w, const char *id)
     purge_instances_request__init(q);
     q->request_case = PURGE_INSTANCES_REQUEST__REQUEST_INSTANCE_ID;
     q->instanceid = wire_data(bytes_str(id));
-    return mw_submit(w, "PurgeInstances", DT_PURGE, bytes_str(id), q, NULL, 1, false);
+    struct bytes *ids = arena_new(w->arena, struct bytes);
+    *ids = wire_view(q->instanceid);
+    struct dt_purge *purge = arena_new(w->arena, struct dt_purge);
+    *purge = (struct dt_purge){.ids = ids, .count = 1};
+    return mw_submit(w, "PurgeInstances", DT_PURGE, bytes_str(id), q, purge, 1, false);
 }
 
 static inline int *mw_get(struct mw *w, const char *method, const char *id, bool payloads)
