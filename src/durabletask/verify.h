@@ -1,7 +1,7 @@
 /* verify.h - whether what a store holds is what this server writes. `perdure check` asks it, on a stopped store and on a live one.
  *
  * Besides what store_verify() looks at: each history decodes, and is one that an orchestration can have (spec 4.2-4.4).
- * Tests: tests/store/test_verify.c, tests/raw/test_check.py, tests/cli/
+ * Tests: tests/cli/test_check.py
  */
 #pragma once
 

@@ -1,7 +1,7 @@
 /* jobs.h - perdure.v1.Admin's Check and Backup: reads of the whole store, on a thread and a connection of their own.
  *
  * One of each at a time. While one runs, what is committed stays in the log: it cannot be emptied before the end.
- * Tests: tests/raw/test_check.py
+ * Tests: tests/cli/test_check.py
  */
 #pragma once
 

@@ -376,7 +376,7 @@ def checks():
 CHANGES = [
     ("docs/errors.md", "`name must not be empty`", "`name must be empty`", check_error_texts),
     ("docs/errors.md", "| ALREADY_EXISTS | `Orch", "| DATA_LOSS | `Orch", check_error_texts),
-    ("docs/protocol.md", "| `QueryInstances` | later", "| `QueryInstances` | yes", check_rpcs),
+    ("docs/protocol.md", "| `QueryEntities` | later", "| `QueryEntities` | yes", check_rpcs),
     ("docs/protocol.md", "| `Hello` | yes", "| `Hallo` | yes", check_rpcs),
     ("docs/protocol.md", "| `capabilities`", "| `capability`", check_fields),
     ("docs/protocol.md", "128 MiB in all", "12 MiB in all", check_settings),

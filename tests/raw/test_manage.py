@@ -287,6 +287,63 @@ def test_purge_recursive_leaves_what_runs(t):
     assert c.status("runs") == "RUNNING" and c.status("grandchild") == "COMPLETED" and c.status("again") == "COMPLETED"
 
 
+def wide(item):
+    """Three children each, two levels down."""
+    depth = int(item.started.input.value)
+    done = [e for e in item.events if e.HasField("subOrchestrationInstanceCompleted")]
+    if depth == 0 or len(done) == 3:
+        return [act.complete()]
+    if any(e.HasField("subOrchestrationInstanceCreated") for e in item.events):
+        return []
+    return [act.child(n, "wide", input=str(depth - 1)) for n in (1, 2, 3)]
+
+
+# reports: BL-056
+def test_purge_takes_the_whole_tree(t):
+    c = t.client()
+    t.auto({"wide": wide})
+    c.start("wide", "root", input="2")
+    c.wait("root")
+    ids, _ = walk(c)
+    assert len(ids) == 13
+    assert purge(c, instanceId="root", recursive=True) == (13, True)
+    assert all(c.get(id) is None for id in ids)
+
+
+# reports: BL-057
+def test_purge_of_a_child_that_was_retried(t):
+    """The history names it three times."""
+    c, w = t.client(), t.worker()
+    c.start("p", "p")
+    for attempt in range(3):
+        w.done(w.turn(id="p"), act.child(attempt + 1, "kid", "kid"))
+        w.done(w.turn(id="kid"), act.complete() if attempt == 2 else act.fail())
+    w.done(w.turn(id="p"), act.complete())
+    assert purge(c, instanceId="p", recursive=True) == (2, True)
+
+
+# reports: BL-062
+def test_purges_side_by_side(t):
+    """Five clients with one filter: the counts add up."""
+    c = t.client()
+    ended(t, c, ["e%03d" % i for i in range(400)])
+    counts = []
+
+    def one():
+        mine, complete = t.client(), False
+        while not complete:
+            count, complete = purge(mine, purgeInstanceFilter=pb.PurgeInstanceFilter())
+            counts.append(count)
+
+    threads = [threading.Thread(target=one) for _ in range(5)]
+    for x in threads:
+        x.start()
+    for x in threads:
+        x.join()
+    assert sum(counts) == 400, counts
+    assert walk(c) == ([], 1)
+
+
 def test_purge_of_a_large_family(t):
     """More than one step removes."""
     c = t.client()
@@ -326,7 +383,29 @@ def test_query_filters(t):
     assert got == one, "as GetInstance shows it"
 
 
+# reports: BL-100
+def test_a_prefix_is_taken_literally(t):
+    c = t.client()
+    for id in ("cust-42/a", "cust-42/b", "cust-4_/a", "cust-4%", "cust-43/a", "\u00e4-1", "\u00e4-2"):
+        c.start("o", id)
+    ids = lambda prefix: [s.instanceId for s in query(c, instanceIdPrefix=sv(prefix)).orchestrationState]  # noqa: E731
+    assert ids("cust-42/") == ["cust-42/a", "cust-42/b"]
+    assert ids("cust-4_") == ["cust-4_/a"] and ids("cust-4%") == ["cust-4%"]
+    assert ids("\u00e4") == ["\u00e4-1", "\u00e4-2"]
+
+
+# reports: BL-099
+def test_few_that_match_behind_many_that_do_not(t):
+    c = t.client()
+    for i in range(300):
+        c.start("o", "many%d" % i)
+    ended(t, c, ["few%d" % i for i in range(10)])
+    r = query(c, runtimeStatus=[COMPLETED], maxInstanceCount=10)
+    assert len(r.orchestrationState) == 10 and not r.HasField("continuationToken")
+
+
 # checklist: 104, 105
+# reports: BL-098
 def test_query_pages(t):
     c = t.client()
     names = ["i%d" % n for n in range(10)]
@@ -342,6 +421,10 @@ def test_query_pages(t):
     assert len(query(c, continuationToken=sv("")).orchestrationState) == 10
     for bad in ("0", "x", "|", "2026-12-01T00:00:00Z|", "+1h|x", "yesterday|x"):
         expect_error(lambda: query(c, continuationToken=sv(bad)), "INVALID_ARGUMENT", contains="continuationToken")
+    for i in range(10, 235):
+        c.start("o", "i%d" % i)
+    ids, pages = walk(c)
+    assert (len(ids), len(set(ids)), pages) == (235, 235, 3), "all of them, not the first hundred"
     expect_error(lambda: query(c, maxInstanceCount=-1), "INVALID_ARGUMENT", contains="maxInstanceCount")
     expect_error(lambda: query(c, createdTimeFrom=pb.Timestamp(nanos=-1)), "INVALID_ARGUMENT", contains="createdTimeFrom")
 
