@@ -69,9 +69,12 @@ MUST_CHECK enum err invocation_duration(const struct invocation *in, const char 
 
 /* The commands, each in the file of its name; suspend.c has both suspend and resume. */
 extern const struct option START_OPTIONS[], WAIT_OPTIONS[], SUSPEND_OPTIONS[], TERMINATE_OPTIONS[],
-    PURGE_OPTIONS[], HISTORY_OPTIONS[], CHECK_OPTIONS[], BENCH_OPTIONS[];
+    LIST_OPTIONS[], RESTART_OPTIONS[], PURGE_OPTIONS[], HISTORY_OPTIONS[], CHECK_OPTIONS[],
+    BENCH_OPTIONS[];
 enum err run_start(struct invocation *in, struct error *err);
 enum err run_get(struct invocation *in, struct error *err);
+enum err run_list(struct invocation *in, struct error *err);
+enum err run_restart(struct invocation *in, struct error *err);
 enum err run_wait(struct invocation *in, struct error *err);
 enum err run_raise(struct invocation *in, struct error *err);
 enum err run_suspend(struct invocation *in, struct error *err);

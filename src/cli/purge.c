@@ -1,17 +1,58 @@
-/* purge.c - `perdure purge ID`: removes an ended instance with its history. */
+/* purge.c - `perdure purge`: removes ended instances with their histories, one or all that a filter finds. */
+#include <inttypes.h>
+
 #include "cli/outcome.h"
 #include "cli/state.h"
+#include "cli/text.h"
 #include "wire/wire.h"
 
-#define FILTERS_LATER "purging by a filter comes with a later version; give an ID"
+#define CALL_TIME (60 * USEC_PER_SEC) /* one of the calls of a purge by filter */
 
 const struct option PURGE_OPTIONS[] = {
-    {"recursive", NULL, NULL,
-     "removing sub-orchestrations along comes with a later version; purge each by its ID", false},
-    {"status", "S", NULL, FILTERS_LATER, false},
-    {"before", "T", NULL, FILTERS_LATER, false},
+    {"status", "S", "instead of an ID: all that ended with this status; repeatable", NULL, true},
+    {"before", "T", "instead of an ID: all that ended, and were created before this", NULL, false},
+    {"recursive", NULL, "their sub-orchestrations that have ended too", NULL, false},
     {NULL, NULL, NULL, NULL, false},
 };
+
+/* ---- by filter --------------------------------------------------------------------------------- */
+
+static enum err print_count(const struct invocation *in, uint64_t count, struct error *err)
+{
+    CLEANUP(strbuf_deinit) struct strbuf line = {0};
+
+    if (in->json)
+        return output_json(json_pack("{s:I}", "deletedInstanceCount", (json_int_t)count), err);
+    strbuf_appendf(&line, "%" PRIu64 " purged\n", count);
+    return output_text(&line, err);
+}
+
+static enum err purge_by_filter(struct invocation *in, struct error *err)
+{
+    PurgeInstancesRequest req = PURGE_INSTANCES_REQUEST__INIT;
+    PurgeInstanceFilter filter = PURGE_INSTANCE_FILTER__INIT;
+    PurgeInstancesResponse *resp;
+    uint64_t count = 0;
+    bool is_complete = false;
+    enum err e;
+
+    if ((e = statuses_read(in, &filter.runtimestatus, &filter.n_runtimestatus, err)) ||
+        (e = option_time(in, "before", &filter.createdtimeto, err)))
+        return e;
+    req.request_case = PURGE_INSTANCES_REQUEST__REQUEST_PURGE_INSTANCE_FILTER;
+    req.purgeinstancefilter = &filter;
+    req.recursive = invocation_has(in, "recursive");
+    while (!is_complete) {
+        if ((e = session_call(in, DURABLE_TASK("PurgeInstances"), &req.base, CALL_TIME,
+                              &purge_instances_response__descriptor, &resp, err)))
+            return e;
+        count += (uint64_t)resp->deletedinstancecount;
+        is_complete = !resp->iscomplete || resp->iscomplete->value;
+    }
+    return print_count(in, count, err);
+}
+
+/* ---- by id ------------------------------------------------------------------------------------- */
 
 static enum err refuse_unended(const OrchestrationState *state, const char *id, struct error *err)
 {
@@ -23,7 +64,7 @@ static enum err refuse_unended(const OrchestrationState *state, const char *id, 
                      id, status_name(state->orchestrationstatus));
 }
 
-enum err run_purge(struct invocation *in, struct error *err)
+static enum err purge_by_id(struct invocation *in, struct error *err)
 {
     PurgeInstancesRequest req = PURGE_INSTANCES_REQUEST__INIT;
     PurgeInstancesResponse *resp;
@@ -36,6 +77,7 @@ enum err run_purge(struct invocation *in, struct error *err)
     req.request_case = PURGE_INSTANCES_REQUEST__REQUEST_INSTANCE_ID;
     req.instanceid = wire_data(bytes_str(id));
     req.isorchestration = true;
+    req.recursive = invocation_has(in, "recursive");
     if ((e = session_call(in, DURABLE_TASK("PurgeInstances"), &req.base, SESSION_TIMEOUT,
                           &purge_instances_response__descriptor, &resp, err)))
         return e;
@@ -44,4 +86,16 @@ enum err run_purge(struct invocation *in, struct error *err)
                          "instance \"%s\" was removed or replaced meanwhile; nothing was purged",
                          id);
     return outcome_print(in, id, "purged", "purged", err);
+}
+
+enum err run_purge(struct invocation *in, struct error *err)
+{
+    bool filters = invocation_has(in, "status") || invocation_has(in, "before");
+
+    if (filters == (in->arg_count > 0))
+        return error_set(err, ERR_INVALID,
+                         filters
+                             ? "give an ID, or --status and --before, not both"
+                             : "an ID is missing, or --status or --before; see perdure help purge");
+    return filters ? purge_by_filter(in, err) : purge_by_id(in, err);
 }

@@ -17,22 +17,6 @@ const struct option START_OPTIONS[] = {
     {NULL, NULL, NULL, NULL, false},
 };
 
-static enum err read_time(const struct invocation *in, CreateInstanceRequest *req,
-                          struct error *err)
-{
-    const char *text = invocation_value(in, "at");
-    usec_t at;
-
-    if (!text)
-        return OK;
-    enum err e = usec_parse_time(bytes_str(text), clock_wall(clock_system()), &at, err);
-    if (e)
-        return error_wrap(err, e, "--at");
-    req->scheduledstarttimestamp = arena_new(in->arena, Google__Protobuf__Timestamp);
-    *req->scheduledstarttimestamp = wire_time(at);
-    return OK;
-}
-
 static enum err read_tags(const struct invocation *in, CreateInstanceRequest *req,
                           struct error *err)
 {
@@ -68,7 +52,7 @@ static enum err read_request(const struct invocation *in, CreateInstanceRequest 
     req->name = wire_data(bytes_str(in->args[0]));
     req->version = wire_string_value(in->arena, bytes_str(invocation_value(in, "version")));
     req->input = wire_string_value(in->arena, payload);
-    if ((e = read_time(in, req, err)))
+    if ((e = option_time(in, "at", &req->scheduledstarttimestamp, err)))
         return e;
     return read_tags(in, req, err);
 }

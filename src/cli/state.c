@@ -29,10 +29,52 @@ bool status_is_terminal(OrchestrationStatus status)
            status == ORCHESTRATION_STATUS__ORCHESTRATION_STATUS_TERMINATED;
 }
 
+enum err statuses_read(const struct invocation *in, OrchestrationStatus **out, size_t *count,
+                       struct error *err)
+{
+    const ProtobufCEnumDescriptor *d = &orchestration_status__descriptor;
+
+    *out = arena_array(in->arena, OrchestrationStatus, in->given_count + 1);
+    *count = 0;
+    for (size_t i = 0; i < in->given_count; i++) {
+        struct bytes name = bytes_str(in->given[i].value);
+        size_t before = *count;
+        if (!bytes_eq(bytes_str(in->given[i].option->name), BYTES_LIT("status")))
+            continue;
+        for (unsigned k = 0; k < d->n_values; k++)
+            if (bytes_eq_nocase(name,
+                                bytes_str(status_name((OrchestrationStatus)d->values[k].value))))
+                (*out)[(*count)++] = (OrchestrationStatus)d->values[k].value;
+        if (*count == before)
+            return error_set(err, ERR_INVALID,
+                             "--status: there is no status \"%s\"; RUNNING, COMPLETED, FAILED, "
+                             "CANCELED, TERMINATED, PENDING and SUSPENDED are",
+                             in->given[i].value);
+    }
+    return OK;
+}
+
+enum err option_time(const struct invocation *in, const char *option,
+                     Google__Protobuf__Timestamp **out, struct error *err)
+{
+    const char *text = invocation_value(in, option);
+    usec_t at;
+
+    *out = NULL;
+    if (!text)
+        return OK;
+    enum err e = usec_parse_time(bytes_str(text), clock_wall(clock_system()), &at, err);
+    if (e)
+        return error_wrap(err, e, "--%s", option);
+    *out = arena_new(in->arena, Google__Protobuf__Timestamp);
+    **out = wire_time(at);
+    return OK;
+}
+
 /* ---- JSON -------------------------------------------------------------------------------------- */
 
 /* The proto3 JSON of the state, with a short `status` in place of `orchestrationStatus`. */
-static json_t *state_json(const OrchestrationState *s)
+json_t *state_json(const OrchestrationState *s)
 {
     json_t *all = proto_json(&s->base), *out = json_object(), *value;
     const char *key;

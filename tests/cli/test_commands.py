@@ -432,8 +432,78 @@ def test_purge(t):
     assert cli("purge", "p").ok().out == "p: purged\n"
     assert c.get("p") is None
     cli("purge", "p").failed(4, "p")
-    cli("purge", "p", "--recursive").failed(2, "--recursive", "later version")
-    cli("purge", "--status", "COMPLETED", "--before", "-1h").failed(2, "--status", "later version")
+    cli("purge").failed(2, "ID")
+    cli("purge", "p", "--status", "FAILED").failed(2, "not both")
+    cli("purge", "--status", "ENDED").failed(2, "--status", '"ENDED"', "RUNNING")
+    cli("purge", "--before", "yesterday").failed(2, "--before", "yesterday")
+
+
+def test_purge_by_filter(t):
+    cli, c = Cli(t), t.client()
+    a_worker(t)
+    for i in range(3):
+        c.start("echo", "e%d" % i)
+        c.wait("e%d" % i)
+    c.start("fails", "f")
+    c.wait("f")
+    c.start("event", "runs")
+    assert cli("purge", "--before", "-1h").ok().out == "0 purged\n"
+    assert cli("purge", "--status", "failed", "--json").ok().json == {"deletedInstanceCount": 1}
+    assert cli("purge", "--before", "+1h", "--status", "COMPLETED", "--status", "FAILED").ok().out == "3 purged\n"
+    assert c.get("runs") is not None
+
+
+def test_purge_recursive(t):
+    cli, c, w = Cli(t), t.client(), t.worker()
+    c.start("p", "p")
+    w.done(w.turn(id="p"), act.child(1, "kid", "kid"))
+    w.done(w.turn(id="kid"), act.complete())
+    w.done(w.turn(id="p"), act.complete())
+    cli("purge", "p", "--recursive").ok()
+    assert c.get("p") is None and c.get("kid") is None
+
+
+def test_list(t):
+    cli, c = Cli(t), t.client()
+    a_worker(t)
+    c.start("echo", "a1", tags={"team": "x", "k": ""})
+    c.wait("a1")
+    c.start("event", "a2", tags={"team": "x"})
+    c.start("echo", "b1", tags={"team": "y"})
+    c.wait("b1")
+    ids = lambda *args: [r["instanceId"] for r in cli("list", "--json", *args).ok().lines]  # noqa: E731
+    assert ids() == ["a1", "a2", "b1"]
+    assert ids("--status", "completed") == ["a1", "b1"]
+    assert ids("--status", "RUNNING", "--status", "PENDING") == ["a2"]
+    assert ids("--name", "echo") == ["a1", "b1"] and ids("--prefix", "a") == ["a1", "a2"]
+    assert ids("--tag", "team=x") == ["a1", "a2"] and ids("--tag", "team=x", "--tag", "k=") == ["a1"]
+    assert ids("--created-from", "+1h") == [] and ids("--created-to", "-1h") == []
+    assert ids("--created-from", "-1h", "--created-to", "+1h", "--limit", "2") == ["a1", "a2"]
+    rows = cli("list").ok().rows
+    assert rows[0] == ["ID", "NAME", "STATUS", "CREATED", "ENDED"]
+    assert rows[1][:3] == ["a1", "echo", "COMPLETED"] and TIME.match(rows[1][3]) and TIME.match(rows[1][4])
+    assert rows[2][4] == "-"
+    assert cli("list", "--prefix", "none").ok().rows == [rows[0]]
+    cli("list", "--limit", "many").failed(2, "--limit", "many")
+    cli("list", "--status", "ENDED").failed(2, "--status", "ENDED")
+    for i in range(120):
+        c.start("event", "m%03d" % i)
+    assert len(ids()) == 100 and len(ids("--limit", "0")) == 123
+
+
+def test_restart(t):
+    cli, c = Cli(t), t.client()
+    a_worker(t)
+    c.start("echo", "r", input='"x"')
+    c.wait("r")
+    before = c.get("r").executionId.value
+    assert cli("restart", "r").ok().out == "r\n"
+    assert c.wait("r").executionId.value != before
+    new = cli("restart", "r", "--new-id", "--json").ok().json["instanceId"]
+    assert new != "r" and c.wait(new).output.value == c.get("r").output.value
+    cli("restart", "none").failed(4, "none")
+    c.start("event", "runs")
+    cli("restart", "runs").failed(5, "runs", "not in a terminal state")
 
 
 # reports: BL-068
@@ -531,9 +601,9 @@ def test_version(t):
     perdure("version", "extra").failed(2, "extra")
 
 
-COMMANDS = ["start", "get", "wait", "history", "raise", "suspend", "resume", "terminate", "purge",
+COMMANDS = ["start", "get", "list", "wait", "history", "raise", "suspend", "resume", "terminate", "restart", "purge",
             "workers", "status", "backup", "check", "bench", "version"]
-LATER = ["list", "restart", "rewind", "entity", "runs", "hub", "key"]
+LATER = ["rewind", "entity", "runs", "hub", "key"]
 
 
 def test_help(t):
@@ -556,7 +626,7 @@ def test_usage_errors(t):
     perdure("nonsense").failed(2, "nonsense", "perdure help")
     for name in COMMANDS:
         perdure(name, "--nonsense").failed(2, "--nonsense", "perdure help " + name)
-    for name in ("get", "wait", "history", "suspend", "resume", "terminate", "purge", "start", "backup"):
+    for name in ("get", "wait", "history", "suspend", "resume", "terminate", "restart", "start", "backup"):
         perdure(name).failed(2, "missing")
         perdure(name, "a", "b").failed(2, '"b"')
     perdure("get", "x", "--server").failed(2, "--server", "needs a value")

@@ -313,7 +313,6 @@ enum {
     G_NOT_FOUND = 5,
     G_EXISTS = 6,
     G_EXHAUSTED = 8,
-    G_UNIMPLEMENTED = 12,
     G_UNAVAILABLE = 14,
 };
 
