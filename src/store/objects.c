@@ -279,9 +279,12 @@ enum err store_object_list(struct store_reader *r, uint32_t hub, uint8_t kind, b
     enum err e = reader_query(r, by_completed ? STMT_OBJECT_COMPLETED : STMT_OBJECT_CREATED, params,
                               &cur, err);
 
-    while (!e && (e = reader_next(r, &cur, cols, &row, err)) == OK && row)
-        if ((e = store_object_of(cols, &o, err)) == OK && !fn(arg, &o))
+    while (!e && (e = reader_next(r, &cur, cols, &row, err)) == OK && row) {
+        if (store_object_of(cols, &o, err))
+            continue;
+        if ((by_completed ? o.completed : o.created) >= to || !fn(arg, &o))
             break;
+    }
     return e;
 }
 

@@ -150,7 +150,7 @@ static const char MIGRATION_2[] =
 /* For lists: both grow at their right end, row by row. */
 static const char MIGRATION_3[] =
 "CREATE INDEX object_created ON object (hub, kind, created, id);\n"
-"CREATE INDEX object_completed ON object (hub, kind, completed, id) WHERE completed > 0;\n";
+"CREATE INDEX object_completed ON object (hub, kind, completed, id) WHERE completed <> 0;\n";
 /* clang-format on */
 
 static const char *const SQLITE[SCHEMA_NUMBER] = {MIGRATION_1, MIGRATION_2, MIGRATION_3};

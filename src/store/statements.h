@@ -46,15 +46,16 @@
                                     "WHERE hub = $1 AND kind = $2 AND id = $3")                    \
     S(OBJECT_GET,       1, OBJECT_COLUMNS_TYPES,                                                   \
                                     "SELECT " OBJECT_COLUMNS " FROM object WHERE key = $1")        \
-    S(OBJECT_CREATED,   6, OBJECT_COLUMNS_TYPES,                                                   \
+    /* <> and not >, which SQLite would take for the bound to begin at. */                         \
+    S(OBJECT_CREATED,   5, OBJECT_COLUMNS_TYPES,                                                   \
                                     "SELECT " OBJECT_COLUMNS " FROM object "                       \
                                     "WHERE hub = $1 AND kind = $2 AND (created, id) > ($3, $4) "   \
-                                    "AND created < $5 ORDER BY created, id LIMIT $6")              \
-    S(OBJECT_COMPLETED, 6, OBJECT_COLUMNS_TYPES,                                                   \
+                                    "ORDER BY created, id LIMIT $5")                               \
+    S(OBJECT_COMPLETED, 5, OBJECT_COLUMNS_TYPES,                                                   \
                                     "SELECT " OBJECT_COLUMNS " FROM object "                       \
-                                    "WHERE hub = $1 AND kind = $2 AND completed > 0 "              \
-                                    "AND (completed, id) > ($3, $4) AND completed < $5 "           \
-                                    "ORDER BY completed, id LIMIT $6")                             \
+                                    "WHERE hub = $1 AND kind = $2 AND completed <> 0 "             \
+                                    "AND (completed, id) > ($3, $4) "                              \
+                                    "ORDER BY completed, id LIMIT $5")                             \
     S(OBJECT_INSERT,    OBJECT_COLUMNS_COUNT, "",                                                  \
                                     "INSERT INTO object (" OBJECT_COLUMNS ") VALUES ($1, $2, $3, " \
                                     "$4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, "  \

@@ -159,11 +159,64 @@ static void work_follows_the_rows_asked_for(void **state)
     assert_int_equal(sqlite3_close(db), SQLITE_OK);
 }
 
+#define PAGE 100
+
+/* Steps for a page behind this time. */
+static int page_steps(sqlite3 *db, enum stmt id, int64_t time)
+{
+    sqlite3_stmt *stmt = NULL;
+    const int64_t numbers[] = {1, 1, time, 0, PAGE};
+    char name[16];
+    int rows = 0;
+
+    assert_int_equal(sqlite3_prepare_v2(db, STATEMENTS[id].sql, -1, &stmt, NULL), SQLITE_OK);
+    for (int i = 0; i < 5; i++) {
+        (void)snprintf(name, sizeof(name), "$%d", i + 1);
+        int at = sqlite3_bind_parameter_index(stmt, name);
+        int rc = i == 3 ? sqlite3_bind_text(stmt, at, "", 0, SQLITE_STATIC)
+                        : sqlite3_bind_int64(stmt, at, numbers[i]);
+        assert_int_equal(rc, SQLITE_OK);
+    }
+    while (sqlite3_step(stmt) == SQLITE_ROW)
+        rows++;
+    assert_int_equal(rows, PAGE);
+    int n = sqlite3_stmt_status(stmt, SQLITE_STMTSTATUS_VM_STEP, 0);
+    assert_int_equal(sqlite3_finalize(stmt), SQLITE_OK);
+    return n;
+}
+
+/* The first page of 20,000 objects costs what the last one costs. */
+static void pages_cost_the_same_from_first_to_last(void **state)
+{
+    static const enum stmt LISTS[] = {STMT_OBJECT_CREATED, STMT_OBJECT_COMPLETED};
+    struct store_fixture *f = *state;
+    char id[32];
+
+    OKAY(store_begin(f->st, &err));
+    for (uint64_t key = 1; key <= ROWS; key++) {
+        struct store_object o = store_fixture_object(key);
+        (void)snprintf(id, sizeof(id), "i%llu", (unsigned long long)key * 7919 % ROWS);
+        o.hub = o.kind = 1;
+        o.id = bytes_str(id);
+        o.created = o.completed = (usec_t)key * 10;
+        OKAY(store_object_insert(f->st, &o, &err));
+    }
+    OKAY(store_commit(f->st, &err));
+    sqlite3 *db = open_raw(f);
+    for (size_t i = 0; i < ARRAY_LEN(LISTS); i++) {
+        int first = page_steps(db, LISTS[i], INT64_MIN);
+        for (int64_t at = 0; at <= (ROWS - PAGE) * 10; at += 10 * 1990)
+            assert_in_range(page_steps(db, LISTS[i], at + 1), first - 10, first + 10);
+    }
+    assert_int_equal(sqlite3_close(db), SQLITE_OK);
+}
+
 int main(int argc, char **argv)
 {
     static const struct CMUnitTest TESTS[] = {
         STORE_TEST(no_statement_scans_what_grows),
         STORE_TEST(work_follows_the_rows_asked_for),
+        STORE_TEST(pages_cost_the_same_from_first_to_last),
     };
 
     (void)argc;
