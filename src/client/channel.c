@@ -1,5 +1,6 @@
 #include "client/channel.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -23,12 +24,12 @@ struct link {
     struct loop_stream *stream;
     struct loop_timer *timer;
     usec_t armed;
-    bool lost;
+    bool lost, is_usable; /* usable: no handshake is under way */
 };
 
 struct channel {
     struct loop *loop;
-    bool owns_loop, has_connected;
+    bool owns_loop, has_connected, is_closing;
     struct strbuf address, user_agent;
     struct channel_options opts;
     struct link *current;
@@ -110,11 +111,44 @@ static void on_produce(struct loop_stream *s, void *arg, struct strbuf *out, siz
     }
 }
 
-static void on_closed(struct loop_stream *s UNUSED, void *arg)
+static void tell_waiters(struct channel *ch, const struct error *err);
+static void failed(struct channel *ch, const struct error *err);
+
+static void use(struct link *k)
+{
+    struct channel *ch = k->ch;
+
+    k->is_usable = true;
+    ch->has_connected = true;
+    ch->backoff = 0;
+    ch->current = k;
+    tell_waiters(ch, NULL);
+}
+
+static void on_secured(struct loop_stream *s UNUSED, void *arg)
+{
+    use(arg);
+}
+
+static void tell_unsecured(struct link *k, const struct error *why)
+{
+    struct error err = {0};
+
+    if (why)
+        err = *why;
+    else
+        error_set(&err, ERR_UNAVAILABLE, "the connection ended in the TLS handshake");
+    error_wrap(&err, ERR_UNAVAILABLE, "could not connect to \"%s\"", strbuf_cstr(&k->ch->address));
+    failed(k->ch, &err);
+}
+
+static void on_closed(struct loop_stream *s, void *arg)
 {
     struct link *k = arg;
 
     lose(k);
+    if (!k->is_usable && !k->ch->is_closing)
+        tell_unsecured(k, loop_stream_tls_error(s));
     k->stream = NULL;
     list_remove(&k->node);
     rpc_conn_free(k->rpc);
@@ -122,9 +156,25 @@ static void on_closed(struct loop_stream *s UNUSED, void *arg)
     free(k);
 }
 
+/* The host of the address, NUL-terminated in `out`. */
+static const char *host_of(struct channel *ch, char *out, size_t size)
+{
+    struct bytes a = strbuf_bytes(&ch->address);
+    const uint8_t *colon = memrchr(a.ptr, ':', a.len); /* it was checked */
+    struct bytes host = bytes_of(a.ptr, (size_t)(colon - a.ptr));
+
+    if (bytes_starts_with(a, BYTES_LIT("unix:")))
+        host = BYTES_LIT("localhost");
+    else if (host.len > 2 && host.ptr[0] == '[')
+        host = bytes_of(host.ptr + 1, host.len - 2);
+    (void)snprintf(out, size, "%.*s", BYTES_FMT(host));
+    return out;
+}
+
 static void open_link(struct channel *ch, int fd)
 {
-    static const struct loop_stream_ops OPS = {on_received, on_produce, on_closed};
+    static const struct loop_stream_ops OPS = {on_received, on_produce, on_closed, on_secured};
+    char host[256];
     struct link *k = calloc(1, sizeof(*k));
     const struct rpc_conn_events ev = {.want_send = on_want_send, .arg = k};
     const struct rpc_conn_client_options opts = {
@@ -138,15 +188,18 @@ static void open_link(struct channel *ch, int fd)
     };
 
     ASSERT(k);
-    ch->has_connected = true;
     k->ch = ch;
     k->armed = USEC_NEVER;
     k->timer = loop_timer_new(ch->loop, on_timer, k);
     k->stream = loop_stream_new(ch->loop, fd, &OPS, k);
     k->rpc = rpc_conn_new_client(&opts, &ev, loop_now(ch->loop));
     list_push_back(&ch->links, &k->node);
-    ch->current = k;
     arm(k);
+    if (ch->opts.tls)
+        loop_stream_secure(k->stream,
+                           tls_session_new(ch->opts.tls, TLS_H2, host_of(ch, host, sizeof(host))));
+    else
+        use(k);
 }
 
 /* ---- connecting ------------------------------------------------------------------------------ */
@@ -164,6 +217,13 @@ static void tell_waiters(struct channel *ch, const struct error *err)
     }
 }
 
+static void failed(struct channel *ch, const struct error *err)
+{
+    ch->backoff = ch->backoff == 0 ? BACKOFF_MIN : MIN(ch->backoff * 2, BACKOFF_MAX);
+    ch->not_before = loop_now(ch->loop) + ch->backoff;
+    tell_waiters(ch, err);
+}
+
 static void on_connected(void *arg, int fd, const struct error *err)
 {
     struct attempt *a = arg;
@@ -176,22 +236,25 @@ static void on_connected(void *arg, int fd, const struct error *err)
         return;
     }
     ch->attempt = NULL;
-    if (fd < 0) {
-        ch->backoff = ch->backoff == 0 ? BACKOFF_MIN : MIN(ch->backoff * 2, BACKOFF_MAX);
-        ch->not_before = loop_now(ch->loop) + ch->backoff;
-        tell_waiters(ch, err);
-        return;
-    }
-    ch->backoff = 0;
-    open_link(ch, fd);
-    tell_waiters(ch, NULL);
+    if (fd < 0)
+        failed(ch, err);
+    else
+        open_link(ch, fd);
+}
+
+static bool is_securing(const struct channel *ch)
+{
+    LIST_FOR_EACH (&ch->links, n)
+        if (!LIST_ENTRY(n, struct link, node)->is_usable)
+            return true;
+    return false;
 }
 
 static void on_attempt_due(void *arg)
 {
     struct channel *ch = arg;
 
-    if (list_is_empty(&ch->waiters) || ch->attempt)
+    if (list_is_empty(&ch->waiters) || ch->attempt || is_securing(ch))
         return;
     if (channel_conn(ch)) {
         tell_waiters(ch, NULL);
@@ -244,7 +307,8 @@ void channel_call_started(struct channel *ch)
 
 static struct bytes strip_scheme(struct bytes a)
 {
-    static const struct bytes SCHEMES[] = {BYTES_LIT("http://"), BYTES_LIT("grpc://")};
+    static const struct bytes SCHEMES[] = {BYTES_LIT("http://"), BYTES_LIT("grpc://"),
+                                           BYTES_LIT("https://"), BYTES_LIT("grpcs://")};
 
     for (size_t i = 0; i < ARRAY_LEN(SCHEMES); i++)
         if (bytes_starts_with(a, SCHEMES[i]))
@@ -283,6 +347,7 @@ void channel_free(struct channel *ch)
 
     if (!ch)
         return;
+    ch->is_closing = true;
     if (ch->attempt)
         ch->attempt->ch = NULL; /* its callback frees it */
     LIST_FOR_EACH (&ch->links, n)

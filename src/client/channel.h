@@ -10,13 +10,15 @@
 #include "base/error.h"
 #include "base/strbuf.h"
 #include "loop/loop.h"
+#include "loop/tls.h"
 #include "rpc/rpc.h"
 
 struct channel;
 
 struct channel_options {
     struct bytes
-        address; /* HOST:PORT, [v6]:PORT, unix:PATH; http:// and grpc:// before it are fine */
+        address; /* HOST:PORT, [v6]:PORT, unix:PATH; http://, https://, grpc://, grpcs:// before it are fine */
+    struct tls *tls; /* of a client, borrowed; the certificate must be for HOST. NULL: plaintext */
     const char *user_agent;                   /* NULL: "perdure" */
     size_t message_bytes_max;                 /* largest answer message; 0: no limit */
     usec_t connect_timeout;                   /* 0: 10 s */

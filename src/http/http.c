@@ -1,6 +1,7 @@
 #include "http/http.h"
 
 #include <event2/buffer.h>
+#include <event2/bufferevent_ssl.h>
 #include <event2/event.h>
 #include <event2/http.h>
 #include <event2/listener.h>
@@ -112,6 +113,12 @@ static void on_accept_failed(struct evconnlistener *l, void *arg UNUSED)
         evconnlistener_enable(l);
 }
 
+static struct bufferevent *secured(struct event_base *base, void *arg)
+{
+    return bufferevent_openssl_socket_new(base, -1, tls_accept(arg, TLS_HTTP1),
+                                          BUFFEREVENT_SSL_ACCEPTING, BEV_OPT_CLOSE_ON_FREE);
+}
+
 struct http *http_new(const struct http_options *opts)
 {
     struct http *h = calloc(1, sizeof(*h));
@@ -124,6 +131,8 @@ struct http *http_new(const struct http_options *opts)
     evhttp_set_timeout(h->server, IDLE_SECONDS);
     evhttp_set_allowed_methods(h->server, METHODS);
     evhttp_set_gencb(h->server, dispatch, h);
+    if (opts->tls)
+        evhttp_set_bevcb(h->server, secured, opts->tls);
     return h;
 }
 

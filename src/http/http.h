@@ -7,6 +7,7 @@
 
 #include "base/metrics.h"
 #include "loop/loop.h"
+#include "loop/tls.h"
 
 struct http;
 
@@ -16,6 +17,7 @@ struct http_options {
     /* OK, or why not: shown by /readyz. On the loop's thread. */
     enum err (*ready)(void *arg, struct error *err);
     void *arg;
+    struct tls *tls; /* NULL: plaintext */
 };
 
 struct http *http_new(const struct http_options *opts);

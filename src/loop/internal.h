@@ -34,6 +34,7 @@ struct loop {
     size_t round_end_count;
     uint8_t *read_buf;
     struct strbuf out; /* what produce() fills, for one stream at a time */
+    struct strbuf sealed; /* the same, encrypted */
 };
 
 /* stream.c: writes, closes. True: something is left for another round at once. */

@@ -95,6 +95,7 @@ void loop_free(struct loop *l)
     close(l->wake_fd);
     heap_deinit(&l->timers);
     strbuf_deinit(&l->out);
+    strbuf_deinit(&l->sealed);
     free(l->round_ends);
     free(l->read_buf);
     free(l);

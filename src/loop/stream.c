@@ -9,7 +9,10 @@
 
 #include "base/assert.h"
 #include "loop/internal.h"
+#include "loop/tls.h"
 
+#define TLS_TIME (10 * USEC_PER_SEC)   /* for a handshake */
+#define TLS_PENDING_MAX KIB(64)        /* answers of TLS itself to a peer that does not read them */
 #define LINGER_TIME (2 * USEC_PER_SEC) /* for a peer to take what is left and close */
 
 enum stream_state {
@@ -29,6 +32,7 @@ struct loop_stream {
     struct list_node dirty; /* loop->dirty */
     struct strbuf rest;     /* produced, and not taken by the socket */
     struct loop_timer *linger;
+    struct tls_session *tls; /* NULL: plain */
     const struct loop_stream_ops *ops;
     void *arg;
 };
@@ -45,6 +49,116 @@ static void die(struct loop_stream *s)
     mark_dirty(s);
 }
 
+/* ---- TLS ------------------------------------------------------------------------------------- */
+
+/* The alert that says why, if the socket takes it at once. */
+static void die_of_tls(struct loop_stream *s)
+{
+    struct strbuf *out = &s->loop->sealed;
+
+    strbuf_reset(out);
+    tls_session_take(s->tls, out);
+    if (out->len > 0 && s->rest.len == 0)
+        (void)send(s->fd, out->ptr, out->len, MSG_NOSIGNAL);
+    die(s);
+}
+
+/* False: it has failed. */
+static bool go_on_with_handshake(struct loop_stream *s)
+{
+    if (tls_session_is_secured(s->tls))
+        return true;
+    if (!tls_session_step(s->tls)) {
+        die_of_tls(s);
+        return false;
+    }
+    mark_dirty(s);
+    if (!tls_session_is_secured(s->tls))
+        return true;
+    loop_timer_free(s->linger);
+    s->linger = NULL;
+    if (s->ops->secured)
+        s->ops->secured(s, s->arg);
+    return true;
+}
+
+/* As much as there is, up to LOOP_READ_BYTES, in the loop's buffer. */
+static size_t read_decrypted(struct loop_stream *s, bool *is_over)
+{
+    size_t got = 0;
+    ssize_t n = 1;
+
+    while (got < LOOP_READ_BYTES && n > 0) {
+        n = tls_session_read(s->tls, s->loop->read_buf + got, LOOP_READ_BYTES - got);
+        if (n > 0)
+            got += (size_t)n;
+    }
+    *is_over = n < 0;
+    return got;
+}
+
+static void receive_tls(struct loop_stream *s, struct bytes in)
+{
+    bool is_over = false;
+
+    tls_session_feed(s->tls, in);
+    if (!go_on_with_handshake(s) || !tls_session_is_secured(s->tls))
+        return;
+    while (!is_over && s->state != STREAM_DEAD) {
+        size_t n = read_decrypted(s, &is_over);
+        if (n == 0)
+            break;
+        if (s->state == STREAM_OPEN && !s->ops->received(s, s->arg, bytes_of(s->loop->read_buf, n)))
+            loop_stream_close(s, true);
+    }
+    size_t pending = tls_session_pending(s->tls);
+    if (is_over || pending > TLS_PENDING_MAX)
+        die_of_tls(s);
+    else if (pending > 0)
+        mark_dirty(s);
+}
+
+static bool may_produce(const struct loop_stream *s)
+{
+    return s->want_send && s->state != STREAM_LINGERING &&
+           (!s->tls || tls_session_is_secured(s->tls));
+}
+
+/* What goes to the socket for what was produced, and for what TLS itself has to say. */
+static struct bytes seal(struct loop_stream *s, struct bytes produced)
+{
+    struct strbuf *out = &s->loop->sealed;
+
+    if (!s->tls)
+        return produced;
+    strbuf_reset(out);
+    if (produced.len > 0 && !tls_session_write(s->tls, produced))
+        die(s);
+    tls_session_take(s->tls, out);
+    return strbuf_bytes(out);
+}
+
+static void on_tls_time(void *arg)
+{
+    die(arg);
+}
+
+void loop_stream_secure(struct loop_stream *s, struct tls_session *session)
+{
+    ASSERT(!s->tls && s->state == STREAM_OPEN);
+    s->tls = session;
+    s->linger = loop_timer_new(s->loop, on_tls_time, s);
+    loop_timer_set(s->linger, usec_add(loop_now(s->loop), TLS_TIME));
+    (void)go_on_with_handshake(s); /* a client speaks first */
+}
+
+const struct error *loop_stream_tls_error(const struct loop_stream *s)
+{
+    return s->tls ? tls_session_error(s->tls) : NULL;
+}
+
+/* ---- input ----------------------------------------------------------------------------------- */
+
 static void on_readable(evutil_socket_t fd, short what UNUSED, void *arg)
 {
     struct loop_stream *s = arg;
@@ -59,7 +173,10 @@ static void on_readable(evutil_socket_t fd, short what UNUSED, void *arg)
         die(s);
         return;
     }
-    if (s->state == STREAM_OPEN && !s->ops->received(s, s->arg, bytes_of(l->read_buf, (size_t)n)))
+    if (s->tls)
+        receive_tls(s, bytes_of(l->read_buf, (size_t)n));
+    else if (s->state == STREAM_OPEN &&
+             !s->ops->received(s, s->arg, bytes_of(l->read_buf, (size_t)n)))
         loop_stream_close(s, true);
 }
 
@@ -125,6 +242,7 @@ void loop_stream_close(struct loop_stream *s, bool flush)
     if (s->paused)
         event_add(s->read_event, NULL);
     s->state = STREAM_FLUSHING;
+    loop_timer_free(s->linger);
     s->linger = loop_timer_new(s->loop, on_linger, s);
     loop_timer_set(s->linger, usec_add(loop_now(s->loop), LINGER_TIME));
     s->want_send = true;
@@ -161,6 +279,12 @@ static bool write_out(struct loop_stream *s, struct bytes b, bool is_rest)
 
 static void shut_down(struct loop_stream *s)
 {
+    if (s->tls) {
+        tls_session_end(s->tls);
+        struct bytes b = seal(s, BYTES_NONE);
+        if (b.len > 0)
+            (void)send(s->fd, b.ptr, b.len, MSG_NOSIGNAL); /* nothing else waits */
+    }
     (void)shutdown(s->fd, SHUT_WR); /* the peer may be gone */
     s->state = STREAM_LINGERING;
 }
@@ -169,25 +293,27 @@ static void shut_down(struct loop_stream *s)
 static void flush(struct loop_stream *s)
 {
     struct loop *l = s->loop;
+    bool produces = may_produce(s);
 
     if (s->rest.len > 0) {
         if (write_out(s, strbuf_bytes(&s->rest), true) && !s->writable_wait)
             mark_dirty(s); /* more may have come meanwhile */
         return;
     }
-    if (s->want_send && s->state != STREAM_LINGERING) {
+    strbuf_reset(&l->out);
+    if (produces) {
         s->want_send = false;
-        strbuf_reset(&l->out);
         s->ops->produce(s, s->arg, &l->out, LOOP_WRITE_BYTES);
         /* A full round's worth: there may be more, also when the socket does not take all of this. */
         if (l->out.len >= LOOP_WRITE_BYTES)
             s->want_send = true;
-        if (l->out.len > 0 && (!write_out(s, strbuf_bytes(&l->out), false) || s->writable_wait))
-            return;
     }
-    if (s->state == STREAM_FLUSHING && !s->want_send)
+    struct bytes b = seal(s, strbuf_bytes(&l->out));
+    if (b.len > 0 && (!write_out(s, b, false) || s->writable_wait))
+        return;
+    if (s->state == STREAM_FLUSHING && !may_produce(s))
         shut_down(s);
-    else if (s->want_send && s->state != STREAM_DEAD)
+    else if (may_produce(s) && s->state != STREAM_DEAD)
         mark_dirty(s);
 }
 
@@ -202,6 +328,7 @@ static void stream_free(struct loop_stream *s)
         event_free(s->write_event);
     loop_timer_free(s->linger);
     strbuf_deinit(&s->rest);
+    tls_session_free(s->tls);
     close(s->fd);
     free(s);
 }

@@ -143,23 +143,50 @@ static enum err set_log_format(struct reader *r, struct bytes value, const char 
     return OK;
 }
 
+static enum err set_path(const struct reader *r, const char **path, struct bytes value,
+                         const char *where, struct error *err)
+{
+    if (value.len == 0)
+        return error_set(err, ERR_INVALID, "%s: the name of the file is empty", where);
+    *path = arena_cstr(r->c->arena, value);
+    return OK;
+}
+
+static enum err set_tls_cert(struct reader *r, struct bytes value, const char *where,
+                             struct error *err)
+{
+    return set_path(r, &r->c->tls_cert, value, where, err);
+}
+
+static enum err set_tls_key(struct reader *r, struct bytes value, const char *where,
+                            struct error *err)
+{
+    return set_path(r, &r->c->tls_key, value, where, err);
+}
+
+static enum err set_tls_client_ca(struct reader *r, struct bytes value, const char *where,
+                                  struct error *err)
+{
+    return set_path(r, &r->c->tls_client_ca, value, where, err);
+}
+
 static enum err set_later(struct reader *r, struct bytes value, const char *where,
                           struct error *err)
 {
     (void)r;
     return error_set(
         err, ERR_INVALID,
-        "%s: \"%.*s\" cannot be used: TLS and API keys come with a later version; leave it out",
-        where, BYTES_FMT(value));
+        "%s: \"%.*s\" cannot be used: API keys come with a later version; leave it out", where,
+        BYTES_FMT(value));
 }
 
 static const struct option OPTIONS[] = {
     {"store", "PERDURE_STORE", true, set_store},
     {"listen", "PERDURE_LISTEN", true, set_listen},
     {"http", "PERDURE_HTTP", true, set_http},
-    {"tls-cert", "PERDURE_TLS_CERT", true, set_later},
-    {"tls-key", "PERDURE_TLS_KEY", true, set_later},
-    {"tls-client-ca", "PERDURE_TLS_CLIENT_CA", true, set_later},
+    {"tls-cert", "PERDURE_TLS_CERT", true, set_tls_cert},
+    {"tls-key", "PERDURE_TLS_KEY", true, set_tls_key},
+    {"tls-client-ca", "PERDURE_TLS_CLIENT_CA", true, set_tls_client_ca},
     {"api-keys", "PERDURE_API_KEYS", true, set_later},
     {"config", "PERDURE_CONFIG", true, set_config},
     {"set", NULL, true, set_set},
@@ -334,25 +361,48 @@ static const struct bytes *first_exposed(const struct config_addresses *list)
     return NULL;
 }
 
-bool config_is_exposed(const struct config *c)
+static const struct bytes *exposed(const struct config *c)
 {
-    return first_exposed(&c->listen) || (!c->http_off && first_exposed(&c->http));
+    const struct bytes *a = first_exposed(&c->listen);
+    return a || c->http_off ? a : first_exposed(&c->http);
+}
+
+static const char *missing(bool no_encryption, bool no_authentication)
+{
+    return no_encryption && no_authentication ? "encryption and authentication"
+           : no_encryption                    ? "encryption"
+           : no_authentication                ? "authentication"
+                                              : NULL;
+}
+
+static bool is_anonymous(const struct config *c)
+{
+    return !c->api_keys && !c->tls_client_ca;
+}
+
+const char *config_exposed_without(const struct config *c)
+{
+    return exposed(c) ? missing(!c->tls_cert, is_anonymous(c)) : NULL;
 }
 
 enum err config_check_exposure(const struct config *c, struct error *err)
 {
-    const struct bytes *a = first_exposed(&c->listen);
-    if (!a && !c->http_off)
-        a = first_exposed(&c->http);
-    if (!a || (c->insecure_plaintext && c->insecure_anonymous))
+    if (!c->tls_cert != !c->tls_key)
+        return error_set(err, ERR_INVALID, "--tls-%s is given without --tls-%s: TLS needs both",
+                         c->tls_cert ? "cert" : "key", c->tls_cert ? "key" : "cert");
+    if (c->tls_client_ca && !c->tls_cert)
+        return error_set(err, ERR_INVALID,
+                         "--tls-client-ca is given without --tls-cert and --tls-key: clients can "
+                         "show certificates over TLS only");
+    const struct bytes *a = exposed(c);
+    const char *without =
+        missing(!c->tls_cert && !c->insecure_plaintext, is_anonymous(c) && !c->insecure_anonymous);
+    if (!a || !without)
         return OK;
     return error_set(
         err, ERR_INVALID,
-        "\"%.*s\" listens beyond loopback without %s; this version has neither TLS nor API keys: "
-        "listen on "
-        "loopback or a unix: socket, or say --insecure to serve everybody who can connect",
-        BYTES_FMT(*a),
-        c->insecure_plaintext   ? "authentication"
-        : c->insecure_anonymous ? "encryption"
-                                : "encryption and authentication");
+        "\"%.*s\" listens beyond loopback without %s: give --tls-cert and --tls-key, "
+        "and --api-keys or --tls-client-ca; or listen on loopback or a unix: socket; or "
+        "say --insecure to serve everybody who can connect",
+        BYTES_FMT(*a), without);
 }

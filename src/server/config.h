@@ -24,6 +24,8 @@ struct config {
     struct config_addresses listen, http;
     bool http_off;
     bool insecure_plaintext, insecure_anonymous;
+    const char *tls_cert, *tls_key, *tls_client_ca; /* NULL: not given */
+    const char *api_keys;                           /* the same */
     enum log_level log_level;
     enum log_format log_format;
     struct bytes config_file; /* none: no file */
@@ -39,6 +41,8 @@ void config_deinit(struct config *c);
 MUST_CHECK enum err config_log_level(int argc, char *const *args,
                                      const char *(*env)(const char *name), enum log_level *level,
                                      struct error *err);
-/* ERR_INVALID: it listens beyond loopback without encryption and authentication, and does not say --insecure. */
+/* ERR_INVALID: half of a pair is given; or it listens beyond loopback without encryption (TLS) or authentication (API keys, or a
+ * client CA), and --insecure does not say that this is meant. */
 MUST_CHECK enum err config_check_exposure(const struct config *c, struct error *err);
-bool config_is_exposed(const struct config *c); /* beyond loopback */
+/* What a listener beyond loopback goes without: "encryption and authentication", "encryption", "authentication"; NULL: nothing. */
+const char *config_exposed_without(const struct config *c);

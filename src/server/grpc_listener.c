@@ -8,6 +8,8 @@
 #include "base/log.h"
 #include "server/peers.h"
 
+#define LOG_EVERY (10 * USEC_PER_SEC) /* what peers can bring about */
+
 struct front_loop {
     struct grpc_front *front;
     struct loop *loop;
@@ -29,6 +31,8 @@ struct grpc_front {
     _Atomic size_t count;
     usec_t refused_at; /* when the last refusal was logged */
     _Atomic uint64_t refused[REFUSALS];
+    _Atomic usec_t unsecured_at; /* when the last failed handshake was logged */
+    _Atomic uint64_t unsecured;
 };
 
 const char *const GRPC_REFUSAL_NAMES[REFUSALS] = {"connections.max", "connections.address",
@@ -129,11 +133,26 @@ static void on_produce(struct loop_stream *s, void *arg, struct strbuf *out, siz
         loop_stream_close(s, true);
 }
 
-static void on_closed(struct loop_stream *s UNUSED, void *arg)
+static void note_failed_handshake(struct grpc_conn *c, const struct error *why)
+{
+    struct grpc_front *f = c->fl->front;
+    usec_t now = loop_now(c->fl->loop), last = atomic_load(&f->unsecured_at);
+
+    atomic_fetch_add(&f->unsecured, 1);
+    if ((last != 0 && now - last < LOG_EVERY) ||
+        !atomic_compare_exchange_strong(&f->unsecured_at, &last, now))
+        return;
+    LOG(LOG_WARN, "rpc: a connection is not secured", LOG_BYTES("peer", rpc_conn_peer(c->rpc)),
+        LOG_STR("reason", why->msg));
+}
+
+static void on_closed(struct loop_stream *s, void *arg)
 {
     struct grpc_conn *c = arg;
     const struct grpc_front_options *opts = &c->fl->front->opts;
 
+    if (loop_stream_tls_error(s))
+        note_failed_handshake(c, loop_stream_tls_error(s));
     c->stream = NULL;
     list_remove(&c->node);
     if (opts->closed)
@@ -150,7 +169,7 @@ static void on_closed(struct loop_stream *s UNUSED, void *arg)
 /* A socket that was counted: `peer` is its place among those of its address. */
 static void open_conn(struct front_loop *fl, int fd, struct bytes name, struct peer *peer)
 {
-    static const struct loop_stream_ops OPS = {on_received, on_produce, on_closed};
+    static const struct loop_stream_ops OPS = {on_received, on_produce, on_closed, NULL};
     struct grpc_conn *c = calloc(1, sizeof(*c));
     const struct rpc_conn_events ev = {.want_send = on_want_send, .wake = on_wake, .arg = c};
     const struct grpc_front_options *opts = &fl->front->opts;
@@ -167,6 +186,8 @@ static void open_conn(struct front_loop *fl, int fd, struct bytes name, struct p
     list_push_back(&fl->conns, &c->node);
     if (opts->opened)
         opts->opened(opts->arg, fl->loop, c->rpc);
+    if (opts->tls)
+        loop_stream_secure(c->stream, tls_session_new(opts->tls, TLS_H2, NULL));
     arm(c);
 }
 
@@ -209,7 +230,7 @@ static void refuse(struct grpc_front *f, int fd, struct bytes name, enum grpc_re
         close(fd);
     atomic_fetch_sub(&f->count, 1);
     atomic_fetch_add(&f->refused[why], 1);
-    if (f->refused_at != 0 && now - f->refused_at < 10 * USEC_PER_SEC)
+    if (f->refused_at != 0 && now - f->refused_at < LOG_EVERY)
         return;
     f->refused_at = now;
     LOG(LOG_WARN, "rpc: connections are refused", LOG_STR("limit", GRPC_REFUSAL_NAMES[why]),
@@ -311,6 +332,11 @@ size_t grpc_front_connections(const struct grpc_front *f)
 uint64_t grpc_front_refused(const struct grpc_front *f, enum grpc_refusal why)
 {
     return atomic_load(&f->refused[why]);
+}
+
+uint64_t grpc_front_failed_handshakes(const struct grpc_front *f)
+{
+    return atomic_load(&f->unsecured);
 }
 
 struct grpc_front *grpc_front_new(const struct grpc_front_options *opts)

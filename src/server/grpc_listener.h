@@ -9,6 +9,7 @@
 
 #include "base/limits.h"
 #include "loop/loop.h"
+#include "loop/tls.h"
 #include "rpc/rpc.h"
 
 struct grpc_front;
@@ -18,6 +19,7 @@ struct grpc_front_options {
     size_t loop_count;
     struct rpc_server *server;
     const struct settings *settings; /* connections.max, connections.address */
+    struct tls *tls;                 /* NULL: plaintext */
     uint64_t files_max; /* connections that the limit of open files leaves room for; 0: no matter */
     /* A connection has come, on its loop's thread: the place for rpc_conn_set_context(). May be NULL. */
     void (*opened)(void *arg, struct loop *loop, struct rpc_conn *conn);
@@ -44,3 +46,4 @@ size_t grpc_front_connections(const struct grpc_front *f);
 enum grpc_refusal { REFUSED_MAX, REFUSED_ADDRESS, REFUSED_FILES, REFUSALS };
 extern const char *const GRPC_REFUSAL_NAMES[REFUSALS];
 uint64_t grpc_front_refused(const struct grpc_front *f, enum grpc_refusal why);
+uint64_t grpc_front_failed_handshakes(const struct grpc_front *f); /* of TLS. From any thread. */

@@ -10,7 +10,7 @@
 #define METHODS_MAX 48
 
 /* The codes that get a series of their own; others share "OTHER". */
-static const int CODES[] = {0, 1, 3, 4, 5, 6, 8, 9, 12, 13, 14};
+static const int CODES[] = {0, 1, 3, 4, 5, 6, 7, 8, 9, 12, 13, 14, 16};
 #define CODE_COUNT (ARRAY_LEN(CODES) + 1)
 
 struct method {
@@ -34,6 +34,9 @@ struct observe {
     struct counter *redelivered[3], *stale, *orphans, *damaged;
     struct counter *refused[REFUSALS];
     uint64_t refused_seen[REFUSALS];
+    struct gauge *certificate_end;
+    struct counter *rereads[2], *unsecured;
+    uint64_t unsecured_seen;
     uint64_t redelivered_seen[3], stale_seen, orphans_seen, damaged_seen;
 };
 
@@ -139,6 +142,19 @@ static void follow(struct counter *c, uint64_t *seen, uint64_t now)
     *seen = now;
 }
 
+static void add_tls(struct observe *o, struct metrics *m)
+{
+    o->certificate_end =
+        metrics_gauge(m, "perdure_tls_certificate_expiry_timestamp_seconds", "",
+                      "When the certificate in use, or one of its chain, expires; 0: no TLS");
+    o->rereads[0] = metrics_counter(m, "perdure_tls_rereads_total", "result=\"ok\"",
+                                    "Times that SIGHUP made the certificates be read again");
+    o->rereads[1] = metrics_counter(m, "perdure_tls_rereads_total", "result=\"failed\"",
+                                    "Times that SIGHUP made the certificates be read again");
+    o->unsecured = metrics_counter(m, "perdure_tls_handshakes_failed_total", "",
+                                   "gRPC connections that ended in the TLS handshake");
+}
+
 /* Those that change without the engine's doing. */
 static void before_render(void *arg)
 {
@@ -146,6 +162,8 @@ static void before_render(void *arg)
     gauge_set(o->connections, o->front ? (int64_t)grpc_front_connections(o->front) : 0);
     for (unsigned i = 0; o->front && i < REFUSALS; i++)
         follow(o->refused[i], &o->refused_seen[i], grpc_front_refused(o->front, i));
+    if (o->front)
+        follow(o->unsecured, &o->unsecured_seen, grpc_front_failed_handshakes(o->front));
 }
 
 struct observe *observe_new(struct metrics *m, struct store *store)
@@ -156,6 +174,7 @@ struct observe *observe_new(struct metrics *m, struct store *store)
     add_methods(o, m);
     add_engine_counters(o, m);
     add_gauges(o, m);
+    add_tls(o, m);
     metrics_on_render(m, before_render, o);
     return o;
 }
@@ -168,6 +187,16 @@ void observe_free(struct observe *o)
 void observe_front(struct observe *o, const struct grpc_front *front)
 {
     o->front = front;
+}
+
+void observe_certificates(struct observe *o, usec_t expires)
+{
+    gauge_set(o->certificate_end, expires / USEC_PER_SEC);
+}
+
+void observe_reread(struct observe *o, bool ok)
+{
+    counter_add(o->rereads[ok ? 0 : 1], 1);
 }
 
 static struct method *method_of(struct observe *o, const struct rpc_method *method)

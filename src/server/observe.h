@@ -15,6 +15,9 @@ struct observe;
 struct observe *observe_new(struct metrics *m, struct store *store);
 void observe_free(struct observe *o);
 void observe_front(struct observe *o, const struct grpc_front *front); /* before threads run */
+/* Of TLS; from any thread. */
+void observe_certificates(struct observe *o, usec_t expires);
+void observe_reread(struct observe *o, bool ok);
 /* rpc_server_options.on_finish */
 void observe_call(void *arg, const struct rpc_method *method, int grpc_status, usec_t took);
 /* engine_on_commit() */

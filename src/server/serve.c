@@ -43,6 +43,10 @@ const char SERVE_HELP[] =
     "  --listen ADDR         gRPC; repeatable; HOST:PORT, [v6]:PORT, unix:PATH (default "
     "localhost:4001, localhost:34186)\n"
     "  --http ADDR|off       /healthz /readyz /metrics (default localhost:4002, localhost:34181)\n"
+    "  --tls-cert FILE       TLS on all listeners: the certificate and its chain (PEM)\n"
+    "  --tls-key FILE        its key\n"
+    "  --tls-client-ca FILE  clients must show a certificate of these\n"
+    "  --api-keys FILE       calls need a key of this file (perdure key create)\n"
     "  --config FILE         `key = value` lines; flags win over environment, environment over "
     "file\n"
     "  --set KEY=VALUE       a setting (docs/settings.md)\n"
@@ -51,7 +55,8 @@ const char SERVE_HELP[] =
     "  --log-level L         debug, info, warn, error (default info)\n"
     "  --log-format F        text, json (default text)\n"
     "\n"
-    "Environment: PERDURE_STORE, PERDURE_LISTEN, PERDURE_HTTP, PERDURE_CONFIG.\n";
+    "Environment: PERDURE_STORE, PERDURE_LISTEN, PERDURE_HTTP, PERDURE_TLS_CERT, PERDURE_TLS_KEY,\n"
+    "PERDURE_TLS_CLIENT_CA, PERDURE_API_KEYS, PERDURE_CONFIG.\n";
 
 struct server {
     struct config config;
@@ -64,6 +69,7 @@ struct server {
     struct admin *admin;
     struct observe *observe;
     struct metrics *metrics;
+    struct tls *tls; /* NULL: plaintext */
     struct rpc_server *rpc;
     struct health *health;
     struct loop *loops[LOOPS_MAX];
@@ -154,6 +160,13 @@ static enum err room_for_connections(struct server *s, uint64_t *out, struct err
     return OK;
 }
 
+static enum err read_certificates(struct server *s, struct error *err)
+{
+    const struct config *c = &s->config;
+    const struct tls_files files = {.cert = c->tls_cert, .key = c->tls_key, .ca = c->tls_client_ca};
+    return c->tls_cert ? tls_new(TLS_SERVER, &files, &s->tls, err) : OK;
+}
+
 static enum err open_store(struct server *s, struct error *err)
 {
     /* The secret of a new store is not of the stream whose numbers are in every token: who knows some of those knows those before. */
@@ -203,6 +216,8 @@ static void make_services(struct server *s, struct reader *reader)
     s->service = dt_service_new(&dt, &s->config.settings);
     s->metrics = metrics_new();
     s->observe = observe_new(s->metrics, s->store);
+    if (s->tls)
+        observe_certificates(s->observe, tls_expires(s->tls));
     struct rpc_server_options ro = {
         .settings = &s->config.settings,
         .on_finish = observe_call,
@@ -253,6 +268,7 @@ static enum err listen_all(struct server *s, struct error *err)
         .loop_count = s->loop_count,
         .server = s->rpc,
         .settings = &s->config.settings,
+        .tls = s->tls,
         .files_max = files_max,
         .opened = host_connection_opened,
     };
@@ -267,7 +283,7 @@ static enum err listen_all(struct server *s, struct error *err)
     if (s->config.http_off)
         return OK;
     struct http_options ho = {
-        .loop = s->loops[0], .metrics = s->metrics, .ready = is_ready, .arg = s};
+        .loop = s->loops[0], .metrics = s->metrics, .ready = is_ready, .arg = s, .tls = s->tls};
     s->http = http_new(&ho);
     for (size_t i = 0; i < s->config.http.count; i++) {
         enum err rc = http_listen(s->http, s->config.http.items[i], err);
@@ -371,6 +387,20 @@ static int next_signal(const sigset_t *set, usec_t wait)
     return sig > 0 ? sig : 0;
 }
 
+static void reread_certificates(struct server *s)
+{
+    struct error err = {0};
+    if (!s->tls)
+        return;
+    enum err rc = tls_reload(s->tls, &err);
+    observe_certificates(s->observe, tls_expires(s->tls));
+    observe_reread(s->observe, rc == OK);
+    if (rc)
+        log_error(LOG_ERROR, "serve: the certificates were not reread, those before stay", &err);
+    else
+        LOG(LOG_INFO, "serve: certificates reread");
+}
+
 static void reread_log_level(struct server *s, int argc, char *const *args)
 {
     struct error err = {0};
@@ -436,9 +466,10 @@ static void serve_until_signal(struct server *s, const sigset_t *set, int argc, 
         look_at_disk(s);
         die_without_store_files(s);
         int sig = next_signal(set, DISK_LOOK_EVERY);
-        if (sig == SIGHUP)
+        if (sig == SIGHUP) {
             reread_log_level(s, argc, args);
-        else if (sig > 0)
+            reread_certificates(s);
+        } else if (sig > 0)
             return;
     }
 }
@@ -467,6 +498,7 @@ static void stop(struct server *s)
     dt_service_free(s->service);
     observe_free(s->observe);
     metrics_free(s->metrics);
+    tls_free(s->tls);
     store_close(s->store);
     free(s->disk_path);
     config_deinit(&s->config);
@@ -476,7 +508,8 @@ static enum err start(struct server *s, struct error *err)
 {
     enum err rc;
     raise_file_limit();
-    if ((rc = open_store(s, err)) || (rc = make_executor(s, err)))
+    if ((rc = read_certificates(s, err)) || (rc = open_store(s, err)) ||
+        (rc = make_executor(s, err)))
         return rc;
     struct reader *reader;
     if ((rc = reader_new(s->store, &s->config.settings, &reader, err)))
@@ -521,9 +554,10 @@ int serve(int argc, char *const *args)
     if (start(s, &err)) {
         status = fail(&err);
     } else {
-        if (config_is_exposed(&s->config))
-            LOG(LOG_WARN, "serve: listening beyond loopback with plaintext and without "
-                          "authentication (--insecure)");
+        const char *without = config_exposed_without(&s->config);
+        if (without)
+            LOG(LOG_WARN, "serve: listening beyond loopback (--insecure)",
+                LOG_STR("without", without));
         remember_store_files(s);
         print_ready(s);
         notify("READY=1");

@@ -144,9 +144,10 @@ def test_bad_flags(t):
         (["--set", "turn.timeout=fast"], ["turn.timeout", "fast"]),
         (["--set", "history.max_events=many"], ["history.max_events", "many"]),
         (["--set", "hub.auto_create=perhaps"], ["hub.auto_create", "perhaps", "true"]),
-        (["--tls-cert", "f"], ["--tls-cert", "later version"]),
-        (["--tls-key", "f"], ["--tls-key", "later version"]),
-        (["--tls-client-ca", "f"], ["--tls-client-ca", "later version"]),
+        (["--tls-cert", "f"], ["--tls-cert", "without --tls-key"]),
+        (["--tls-key", "f"], ["--tls-key", "without --tls-cert"]),
+        (["--tls-cert", "DIR/none", "--tls-key", "f"], ["DIR/none", "certificate", "No such file"]),
+        (["--tls-client-ca", "f"], ["--tls-client-ca", "without --tls-cert"]),
         (["--api-keys", "f"], ["--api-keys", "later version"]),
         (["--config", "DIR/missing"], ["DIR/missing", "No such file"]),
     ):
@@ -166,15 +167,15 @@ def test_a_bad_environment(t):
     for name, value, says in (
         ("PERDURE_STORE", "what", "what"),
         ("PERDURE_LISTEN", "nonsense", "nonsense"),
-        ("PERDURE_TLS_CERT", "f", "later version"),
-        ("PERDURE_TLS_KEY", "f", "later version"),
-        ("PERDURE_TLS_CLIENT_CA", "f", "later version"),
+        ("PERDURE_TLS_CERT", "f", "--tls-cert is given without --tls-key"),
+        ("PERDURE_TLS_KEY", "f", "--tls-key is given without --tls-cert"),
+        ("PERDURE_TLS_CLIENT_CA", "f", "--tls-client-ca is given without --tls-cert"),
         ("PERDURE_API_KEYS", "f", "later version"),
         ("PERDURE_CONFIG", "DIR/none", "DIR/none"),
     ):
         flags = ["--http", "off"] + ([] if name == "PERDURE_LISTEN" else ["--listen", "127.0.0.1:0"])
         refused(t, *flags, env={name: value}, store=None if name == "PERDURE_STORE" else "memory",
-                says=[says] + ([name] if name not in ("PERDURE_LISTEN", "PERDURE_CONFIG") else []))
+                says=[says] + ([name] if name == "PERDURE_STORE" else []))
 
 
 def test_beyond_loopback(t):

@@ -60,7 +60,7 @@ static void read_config(int argc, char *const *words)
         ASSERT(c.settings.loop_threads <= 64);
         e = config_check_exposure(&c, &err);
         check(e, &err);
-        (void)config_is_exposed(&c);
+        ASSERT(e || !config_exposed_without(&c) || c.insecure_plaintext || c.insecure_anonymous);
     }
     config_deinit(&c);
 }

@@ -276,21 +276,9 @@ static void too_many_addresses(void **state)
 static void what_is_not_built_yet_is_refused(void **state)
 {
     (void)state;
-    refused("--tls-cert a.pem", "--tls-cert: \"a.pem\" cannot be used: TLS and API keys come with "
-                                "a later version; leave it out");
-    refused("--tls-key a.pem", "--tls-key: \"a.pem\" cannot be used: TLS and API keys come with a "
-                               "later version; leave it out");
-    refused("--tls-client-ca a", "--tls-client-ca: \"a\" cannot be used: TLS and API keys come "
-                                 "with a later version; leave it out");
-    refused("--api-keys k", "--api-keys: \"k\" cannot be used: TLS and API keys come with a later "
-                            "version; leave it out");
     refused("--store postgres://u:secret@h/db",
             "--store: PostgreSQL cannot be used: it comes with a later version; use sqlite:PATH or "
             "memory");
-    set_env("PERDURE_API_KEYS=k", NULL);
-    refused("", "PERDURE_API_KEYS: \"k\" cannot be used: TLS and API keys come with a later "
-                "version; leave it out");
-    set_env(NULL, NULL);
 }
 
 static void refuses_file(const char *text, const char *message)
@@ -318,8 +306,7 @@ static void bad_lines_are_named_with_their_number(void **state)
                  "line 3: \"x\" is no store; use sqlite:PATH or memory");
     refuses_file("config = other\n", "line 1: config is a flag only");
     refuses_file("set = turn.events=1\n", "line 1: set is a flag only");
-    refuses_file("tls-cert = x\n", "line 1: \"x\" cannot be used: TLS and API keys come with a "
-                                   "later version; leave it out");
+    refuses_file("tls-cert =\n", "line 1: the name of the file is empty");
     refuses_file("turn.eventss = 4\n", "line 1: unknown setting \"turn.eventss\": near ones are "
                                        "turn.events, turn.bytes, turn.timeout, "
                                        "turn.chunk_bytes");
@@ -332,13 +319,30 @@ static void bad_lines_are_named_with_their_number(void **state)
     config_deinit(&c);
 }
 
+static void files_of_tls_and_keys(void **state)
+{
+    struct config c;
+
+    (void)state;
+    good(&c, "--tls-cert a.pem --tls-key a.key --tls-client-ca ca.pem");
+    assert_string_equal(c.tls_cert, "a.pem");
+    assert_string_equal(c.tls_key, "a.key");
+    assert_string_equal(c.tls_client_ca, "ca.pem");
+    config_deinit(&c);
+    set_env("PERDURE_TLS_CERT=b.pem", "PERDURE_TLS_KEY=b.key");
+    good(&c, "");
+    assert_string_equal(c.tls_cert, "b.pem");
+    assert_null(c.tls_client_ca);
+    config_deinit(&c);
+    set_env(NULL, NULL);
+}
+
 static void check_exposed(const char *line, const char *message)
 {
     struct config c;
     struct error err = {0};
 
     good(&c, line);
-    assert_true(config_is_exposed(&c));
     enum err e = config_check_exposure(&c, &err);
     assert_int_equal(e, message ? ERR_INVALID : OK);
     if (message && !strstr(err.msg, message))
@@ -346,8 +350,38 @@ static void check_exposed(const char *line, const char *message)
     config_deinit(&c);
 }
 
-/* Loopback needs nothing; beyond it both must be waived, as there is neither TLS nor a key. */
-static void beyond_loopback_needs_insecure(void **state)
+static void halves_are_refused(void **state)
+{
+    (void)state;
+    check_exposed("--tls-cert a", "--tls-cert is given without --tls-key: TLS needs both");
+    check_exposed("--tls-key a", "--tls-key is given without --tls-cert: TLS needs both");
+    check_exposed("--tls-client-ca a",
+                  "--tls-client-ca is given without --tls-cert and --tls-key: clients can");
+}
+
+static void goes_without(const char *line, const char *what)
+{
+    struct config c;
+
+    good(&c, line);
+    const char *got = config_exposed_without(&c);
+    if (!what != !got || (what && strcmp(what, got)))
+        fail_msg("%s: %s", line, got ? got : "nothing");
+    config_deinit(&c);
+}
+
+/* What the warning at the start names. */
+static void what_is_waived_is_known(void **state)
+{
+    (void)state;
+    goes_without("--listen 0.0.0.0:1", "encryption and authentication");
+    goes_without("--listen 0.0.0.0:1 --tls-cert a --tls-key a", "authentication");
+    goes_without("--listen 0.0.0.0:1 --tls-cert a --tls-key a --tls-client-ca a", NULL);
+    goes_without("--http 0.0.0.0:1", "encryption and authentication");
+}
+
+/* Loopback needs nothing; beyond it there must be encryption and authentication, or both be waived. */
+static void beyond_loopback_needs_both(void **state)
 {
     struct config c;
     struct error err = {0};
@@ -357,10 +391,15 @@ static void beyond_loopback_needs_insecure(void **state)
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(LOOPBACK); i++) {
         good(&c, LOOPBACK[i]);
-        assert_false(config_is_exposed(&c));
+        assert_null(config_exposed_without(&c));
         assert_int_equal(config_check_exposure(&c, &err), OK);
         config_deinit(&c);
     }
+    check_exposed("--listen 0.0.0.0:1 --tls-cert a --tls-key b", "without authentication: give");
+    check_exposed("--listen 0.0.0.0:1 --tls-client-ca c --tls-cert a --tls-key b", NULL);
+    check_exposed("--listen 0.0.0.0:1 --tls-cert a --tls-key b --insecure=anonymous", NULL);
+    check_exposed("--listen 0.0.0.0:1 --tls-cert a --tls-key b --insecure=plaintext",
+                  "without authentication");
     check_exposed("--listen 0.0.0.0:1", "\"0.0.0.0:1\" listens beyond loopback without encryption "
                                         "and authentication");
     check_exposed("--http [::]:1", "\"[::]:1\" listens beyond loopback");
@@ -403,7 +442,10 @@ int main(void)
         cmocka_unit_test(too_many_addresses),
         cmocka_unit_test(what_is_not_built_yet_is_refused),
         cmocka_unit_test(bad_lines_are_named_with_their_number),
-        cmocka_unit_test(beyond_loopback_needs_insecure),
+        cmocka_unit_test(files_of_tls_and_keys),
+        cmocka_unit_test(halves_are_refused),
+        cmocka_unit_test(what_is_waived_is_known),
+        cmocka_unit_test(beyond_loopback_needs_both),
         cmocka_unit_test(the_log_level_is_read_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
