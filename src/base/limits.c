@@ -97,6 +97,7 @@ static enum err parse_value(enum setting_kind kind, struct bytes value, uint64_t
                             struct error *err)
 {
     usec_t time = 0;
+    uint32_t roles = 0;
     enum err e = OK;
 
     switch (kind) {
@@ -113,6 +114,10 @@ static enum err parse_value(enum setting_kind kind, struct bytes value, uint64_t
         break;
     case SETTING_BOOL:
         e = parse_bool(value, out, err);
+        break;
+    case SETTING_ROLES:
+        e = roles_parse(value, &roles, err);
+        *out = roles;
         break;
     }
     return e;
@@ -182,6 +187,9 @@ void setting_format(const struct setting_info *info, uint64_t value, struct strb
         break;
     case SETTING_BOOL:
         strbuf_append_str(out, value ? "true" : "false");
+        break;
+    case SETTING_ROLES:
+        roles_format((uint32_t)value, out);
         break;
     }
 }

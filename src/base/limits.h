@@ -7,12 +7,13 @@
 #pragma once
 
 #include "base/error.h"
+#include "base/roles.h"
 #include "base/strbuf.h"
 #include "base/time.h"
 
 /* clang-format off */
 /*  S(field, key, kind, default, min, max, "what, unit, spec section")
- *  kind: COUNT (plain number), BYTES (64MiB), TIME (30s, off = 0), BOOL (true, false) */
+ *  kind: COUNT (plain number), BYTES (64MiB), TIME (30s, off = 0), BOOL (true, false), ROLES (base/roles.h) */
 #define SETTINGS_TABLE(S)                                                                            \
     S(request_bytes,          "request.bytes",          BYTES, MIB(64),   1024, MIB(512), "largest request (2)")                              \
     S(request_buffered_bytes, "request.buffered_bytes", BYTES, MIB(128),  1024, MIB(16384), "requests not yet wholly received, all connections (2)") \
@@ -54,6 +55,7 @@
     S(cache_bytes,            "cache.bytes",            BYTES, MIB(64),   1,    MIB(65536), "memory of decoded objects")                       \
     S(ready_group,            "ready.group",            COUNT, 100000,    1,    100000000, "ready items of one name and version kept in memory; the rest wait in the store") \
     S(wal_bytes,              "wal.bytes",              BYTES, MIB(64),   KIB(64), MIB(65536), "log size at which the executor waits for a checkpoint")  \
+    S(auth_cert_roles,        "auth.cert_roles",        ROLES, ROLE_CLIENT | ROLE_WORKER, 1, ROLES_ALL, "roles of a client certificate that comes without an API key") \
     S(loop_threads,           "loop.threads",           COUNT, 0,         0,    64,        "event-loop threads; 0: one for each two processors, at most 8")
 /* clang-format on */
 
@@ -63,7 +65,7 @@ struct settings {
 };
 #undef SETTINGS_FIELD
 
-enum setting_kind { SETTING_COUNT, SETTING_BYTES, SETTING_TIME, SETTING_BOOL };
+enum setting_kind { SETTING_COUNT, SETTING_BYTES, SETTING_TIME, SETTING_BOOL, SETTING_ROLES };
 
 struct setting_info {
     const char *key;

@@ -22,6 +22,8 @@ struct dt_host {
     /* OK, or why a request of so many bytes is not taken now, which adds work or a wait (spec 8.6). */
     enum err (*overload)(void *arg, size_t bytes, struct error *err);
     const struct clock *clock;
+    /* OK, or why the caller may not do what is left to the role admin. NULL: everybody may. */
+    enum err (*may_administer)(void *arg, const struct rpc_call *call, struct error *err);
     void *arg;
 };
 

@@ -384,6 +384,7 @@ static enum err check_batch(const InstanceBatch *batch, struct error *err)
 
 static enum err read_purge(struct purging *p, const PurgeInstancesRequest *req, struct error *err)
 {
+    const struct dt_host *host = &p->svc->host;
     struct bytes *ids;
     enum err rc;
     p->req.recursive = req->recursive;
@@ -404,7 +405,8 @@ static enum err read_purge(struct purging *p, const PurgeInstancesRequest *req, 
         p->req.count = req->instancebatch->n_instanceids;
         return OK;
     case PURGE_INSTANCES_REQUEST__REQUEST_PURGE_INSTANCE_FILTER:
-        return read_filter(p, req->purgeinstancefilter, err);
+        rc = host->may_administer ? host->may_administer(host->arg, p->call, err) : OK;
+        return rc ? rc : read_filter(p, req->purgeinstancefilter, err);
     default:
         return error_set(
             err, ERR_INVALID,

@@ -81,6 +81,22 @@ static const struct route {
     {"/metrics", metrics},
 };
 
+/* False: answered. */
+static bool is_admitted(struct http *h, struct evhttp_request *req, const char *path)
+{
+    const char *shown = evhttp_find_header(evhttp_request_get_input_headers(req), "Authorization");
+    struct error err = {0};
+    char text[ERROR_MSG_MAX + 2];
+    if (!h->opts.admit || !h->opts.admit(h->opts.arg, path, bytes_str(shown), &err))
+        return true;
+    bool is_unknown = err.code == ERR_UNAUTHENTICATED;
+    if (is_unknown)
+        evhttp_add_header(evhttp_request_get_output_headers(req), "WWW-Authenticate", "Bearer");
+    snprintf(text, sizeof(text), "%s\n", err.msg);
+    respond_text(req, err_http_status(err.code), is_unknown ? "Unauthorized" : "Forbidden", text);
+    return false;
+}
+
 static void dispatch(struct evhttp_request *req, void *arg)
 {
     struct http *h = arg;
@@ -90,7 +106,8 @@ static void dispatch(struct evhttp_request *req, void *arg)
         if (!bytes_eq(bytes_str(path), bytes_str(ROUTES[i].path)))
             continue;
         if (method == EVHTTP_REQ_GET || method == EVHTTP_REQ_HEAD) {
-            ROUTES[i].get(h, req);
+            if (is_admitted(h, req, ROUTES[i].path))
+                ROUTES[i].get(h, req);
             return;
         }
         evhttp_add_header(evhttp_request_get_output_headers(req), "Allow", "GET, HEAD");

@@ -16,7 +16,9 @@ struct http_options {
     struct metrics *metrics;
     /* OK, or why not: shown by /readyz. On the loop's thread. */
     enum err (*ready)(void *arg, struct error *err);
-    void *arg;
+    /* May who sends this authorization header (none: there is none) get this path? ERR_UNAUTHENTICATED, ERR_DENIED. On the loop's thread. */
+    enum err (*admit)(void *arg, const char *path, struct bytes authorization, struct error *err);
+    void *arg;       /* of both */
     struct tls *tls; /* NULL: plaintext */
 };
 

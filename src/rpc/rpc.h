@@ -149,6 +149,9 @@ MUST_CHECK enum err rpc_conn_tick(struct rpc_conn *c, usec_t now, struct error *
 usec_t rpc_conn_next_tick(const struct rpc_conn *c);
 /* Server: GOAWAY(NO_ERROR): no new calls; those that run may finish (spec 8.7). */
 void rpc_conn_shutdown(struct rpc_conn *c);
+/* Server: what `admit` allowed may not be allowed any more. It is asked again for each call that lasts (streams, waits) or whose
+ * request has not wholly come; those that it refuses end with its error. */
+void rpc_conn_recheck(struct rpc_conn *c);
 /* Client: false once the server has sent GOAWAY or the connection broke: rpc_conn_call() would return NULL. */
 bool rpc_conn_takes_calls(const struct rpc_conn *c);
 struct bytes rpc_conn_peer(const struct rpc_conn *c);

@@ -351,3 +351,24 @@ void server_call_headers(struct rpc_call *call)
         call->method->start(call, call->method->service);
     }
 }
+
+/* ---- permissions that are withdrawn ----------------------------------------------------------- */
+
+/* Others are answered at once; whether they took effect would be left open. */
+static bool lasts(const struct rpc_call *call)
+{
+    return !call->seen || call->method->kind != RPC_UNARY || call->method->deadline;
+}
+
+void rpc_conn_recheck(struct rpc_conn *c)
+{
+    const struct rpc_server_options *opts = &c->server->opts;
+    struct error err = {0};
+
+    LIST_FOR_EACH (&c->calls, n) {
+        struct rpc_call *call = LIST_ENTRY(n, struct rpc_call, node);
+        if (opts->admit && call->method && rpc_call_is_open(call) && lasts(call) &&
+            opts->admit(opts->arg, call, call->method, &err) != OK)
+            server_abort(call, err_grpc_status(err.code), "%s", err.msg);
+    }
+}

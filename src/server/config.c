@@ -170,14 +170,10 @@ static enum err set_tls_client_ca(struct reader *r, struct bytes value, const ch
     return set_path(r, &r->c->tls_client_ca, value, where, err);
 }
 
-static enum err set_later(struct reader *r, struct bytes value, const char *where,
-                          struct error *err)
+static enum err set_api_keys(struct reader *r, struct bytes value, const char *where,
+                             struct error *err)
 {
-    (void)r;
-    return error_set(
-        err, ERR_INVALID,
-        "%s: \"%.*s\" cannot be used: API keys come with a later version; leave it out", where,
-        BYTES_FMT(value));
+    return set_path(r, &r->c->api_keys, value, where, err);
 }
 
 static const struct option OPTIONS[] = {
@@ -187,7 +183,7 @@ static const struct option OPTIONS[] = {
     {"tls-cert", "PERDURE_TLS_CERT", true, set_tls_cert},
     {"tls-key", "PERDURE_TLS_KEY", true, set_tls_key},
     {"tls-client-ca", "PERDURE_TLS_CLIENT_CA", true, set_tls_client_ca},
-    {"api-keys", "PERDURE_API_KEYS", true, set_later},
+    {"api-keys", "PERDURE_API_KEYS", true, set_api_keys},
     {"config", "PERDURE_CONFIG", true, set_config},
     {"set", NULL, true, set_set},
     {"insecure", NULL, false, set_insecure},

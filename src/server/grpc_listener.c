@@ -16,6 +16,8 @@ struct front_loop {
     struct list conns; /* of this loop; its thread only */
     struct loop_task shutdown_task;
     atomic_bool shutdown_posted;
+    struct loop_task recheck_task;
+    atomic_bool recheck_posted;
 };
 
 struct grpc_front {
@@ -324,6 +326,22 @@ void grpc_front_shutdown(struct grpc_front *f)
             loop_post(f->loops[i].loop, &f->loops[i].shutdown_task);
 }
 
+static void on_recheck_task(struct loop_task *task)
+{
+    struct front_loop *fl = CONTAINER_OF(task, struct front_loop, recheck_task);
+
+    atomic_store(&fl->recheck_posted, false);
+    LIST_FOR_EACH (&fl->conns, n)
+        rpc_conn_recheck(LIST_ENTRY(n, struct grpc_conn, node)->rpc);
+}
+
+void grpc_front_recheck(struct grpc_front *f)
+{
+    for (size_t i = 0; i < f->opts.loop_count; i++)
+        if (!atomic_exchange(&f->loops[i].recheck_posted, true))
+            loop_post(f->loops[i].loop, &f->loops[i].recheck_task);
+}
+
 size_t grpc_front_connections(const struct grpc_front *f)
 {
     return atomic_load(&f->count);
@@ -353,6 +371,7 @@ struct grpc_front *grpc_front_new(const struct grpc_front_options *opts)
         f->loops[i].front = f;
         f->loops[i].loop = opts->loops[i];
         f->loops[i].shutdown_task.fn = on_shutdown_task;
+        f->loops[i].recheck_task.fn = on_recheck_task;
         list_init(&f->loops[i].conns);
     }
     f->opts.loops = NULL; /* the copy counts */

@@ -40,6 +40,8 @@ void grpc_front_addresses(const struct grpc_front *f, struct strbuf *out);
 void grpc_front_stop_listening(struct grpc_front *f);
 /* From any thread: GOAWAY on every connection, each closes when its calls have ended. */
 void grpc_front_shutdown(struct grpc_front *f);
+/* From any thread: rpc_conn_recheck() on every connection, soon. */
+void grpc_front_recheck(struct grpc_front *f);
 /* From any thread. */
 size_t grpc_front_connections(const struct grpc_front *f);
 /* Why connections are closed at once. From any thread: how many were. */

@@ -1,6 +1,7 @@
 #include "server/host.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 
 #include "base/assert.h"
 
@@ -31,8 +32,10 @@ static void round_ended(void *arg)
     atomic_store_explicit(&in->bytes, 0, memory_order_relaxed); /* they count there now */
 }
 
-void host_init(struct host *h, struct executor *x, const struct settings *settings)
+void host_init(struct host *h, struct executor *x, const struct settings *settings,
+               struct auth *auth)
 {
+    h->auth = auth;
     h->executor = x;
     h->settings = settings;
     atomic_store(&h->is_draining, false);
@@ -79,7 +82,7 @@ static void read_only(void *arg, struct command *cmd)
 static void *thread_of(void *arg, const struct rpc_call *call)
 {
     (void)arg;
-    return rpc_conn_context(rpc_call_conn(call));
+    return ((struct host_connection *)rpc_conn_context(rpc_call_conn(call)))->loop;
 }
 
 static void post(void *arg, void *thread, struct loop_task *task)
@@ -144,6 +147,34 @@ static enum err overload(void *arg, size_t bytes, struct error *err)
     return OK;
 }
 
+/* ---- who calls -------------------------------------------------------------------------------------------- */
+
+static struct auth_seat *seat_of(const struct rpc_call *call)
+{
+    return &((struct host_connection *)rpc_conn_context(rpc_call_conn(call)))->seat;
+}
+
+static struct auth_request request_of(const struct rpc_call *call, const struct rpc_method *method)
+{
+    return (struct auth_request){.path = method->path,
+                                 .authorization = rpc_call_header(call, "authorization"),
+                                 .hub = rpc_call_header(call, "taskhub")};
+}
+
+enum err host_admit(struct host *h, const struct rpc_call *call, const struct rpc_method *method,
+                    struct error *err)
+{
+    struct auth_request req = request_of(call, method);
+    return auth_check(h->auth, seat_of(call), &req, err);
+}
+
+static enum err may_administer(void *arg, const struct rpc_call *call, struct error *err)
+{
+    struct host *h = arg;
+    struct auth_request req = request_of(call, rpc_call_method(call));
+    return auth_check_admin(h->auth, seat_of(call), &req, err);
+}
+
 struct dt_host host_for_service(struct host *h)
 {
     return (struct dt_host){
@@ -154,6 +185,7 @@ struct dt_host host_for_service(struct host *h)
         .clock = clock_system(),
         .is_draining = is_draining,
         .overload = overload,
+        .may_administer = may_administer,
         .arg = h,
     };
 }
@@ -161,5 +193,18 @@ struct dt_host host_for_service(struct host *h)
 void host_connection_opened(void *arg, struct loop *loop, struct rpc_conn *conn)
 {
     (void)arg;
-    rpc_conn_set_context(conn, loop);
+    struct host_connection *c = calloc(1, sizeof(*c));
+    ASSERT(c);
+    c->loop = loop;
+    rpc_conn_set_context(conn, c);
+}
+
+void host_connection_closed(void *arg, struct loop *loop, struct rpc_conn *conn)
+{
+    (void)arg;
+    (void)loop;
+    struct host_connection *c = rpc_conn_context(conn);
+    rpc_conn_set_context(conn, NULL); /* calls that end now ask for neither thread nor key */
+    auth_seat_deinit(&c->seat);
+    free(c);
 }

@@ -35,7 +35,7 @@ struct observe {
     struct counter *refused[REFUSALS];
     uint64_t refused_seen[REFUSALS];
     struct gauge *certificate_end;
-    struct counter *rereads[2], *unsecured;
+    struct counter *rereads[2], *keys_rereads[2], *unsecured;
     uint64_t unsecured_seen;
     uint64_t redelivered_seen[3], stale_seen, orphans_seen, damaged_seen;
 };
@@ -151,6 +151,10 @@ static void add_tls(struct observe *o, struct metrics *m)
                                     "Times that SIGHUP made the certificates be read again");
     o->rereads[1] = metrics_counter(m, "perdure_tls_rereads_total", "result=\"failed\"",
                                     "Times that SIGHUP made the certificates be read again");
+    o->keys_rereads[0] = metrics_counter(m, "perdure_api_keys_rereads_total", "result=\"ok\"",
+                                         "Times that the file of API keys was read again");
+    o->keys_rereads[1] = metrics_counter(m, "perdure_api_keys_rereads_total", "result=\"failed\"",
+                                         "Times that the file of API keys was read again");
     o->unsecured = metrics_counter(m, "perdure_tls_handshakes_failed_total", "",
                                    "gRPC connections that ended in the TLS handshake");
 }
@@ -197,6 +201,11 @@ void observe_certificates(struct observe *o, usec_t expires)
 void observe_reread(struct observe *o, bool ok)
 {
     counter_add(o->rereads[ok ? 0 : 1], 1);
+}
+
+void observe_keys_reread(struct observe *o, bool ok)
+{
+    counter_add(o->keys_rereads[ok ? 0 : 1], 1);
 }
 
 static struct method *method_of(struct observe *o, const struct rpc_method *method)

@@ -18,6 +18,7 @@ void observe_front(struct observe *o, const struct grpc_front *front); /* before
 /* Of TLS; from any thread. */
 void observe_certificates(struct observe *o, usec_t expires);
 void observe_reread(struct observe *o, bool ok);
+void observe_keys_reread(struct observe *o, bool ok);
 /* rpc_server_options.on_finish */
 void observe_call(void *arg, const struct rpc_method *method, int grpc_status, usec_t took);
 /* engine_on_commit() */

@@ -70,6 +70,7 @@ struct server {
     struct observe *observe;
     struct metrics *metrics;
     struct tls *tls; /* NULL: plaintext */
+    struct auth *auth;
     struct rpc_server *rpc;
     struct health *health;
     struct loop *loops[LOOPS_MAX];
@@ -167,6 +168,16 @@ static enum err read_certificates(struct server *s, struct error *err)
     return c->tls_cert ? tls_new(TLS_SERVER, &files, &s->tls, err) : OK;
 }
 
+static enum err read_keys(struct server *s, struct error *err)
+{
+    const struct auth_options opts = {
+        .keys_file = s->config.api_keys,
+        .has_certs = s->config.tls_client_ca != NULL,
+        .cert_roles = (uint32_t)s->config.settings.auth_cert_roles,
+    };
+    return auth_new(&opts, &s->auth, err);
+}
+
 static enum err open_store(struct server *s, struct error *err)
 {
     /* The secret of a new store is not of the stream whose numbers are in every token: who knows some of those knows those before. */
@@ -208,9 +219,27 @@ static enum err is_ready(void *arg, struct error *err)
     return OK;
 }
 
+static void call_finished(void *arg, const struct rpc_method *method, int grpc_status, usec_t took)
+{
+    observe_call(((struct server *)arg)->observe, method, grpc_status, took);
+}
+
+static enum err admit_call(void *arg, struct rpc_call *call, const struct rpc_method *method,
+                           struct error *err)
+{
+    return host_admit(&((struct server *)arg)->host, call, method, err);
+}
+
+static enum err admit_page(void *arg, const char *path, struct bytes authorization,
+                           struct error *err)
+{
+    struct auth_request req = {.path = path, .authorization = authorization};
+    return auth_check(((struct server *)arg)->auth, NULL, &req, err);
+}
+
 static void make_services(struct server *s, struct reader *reader)
 {
-    host_init(&s->host, s->executor, &s->config.settings);
+    host_init(&s->host, s->executor, &s->config.settings, s->auth);
     s->host.reader = reader;
     struct dt_host dt = host_for_service(&s->host);
     s->service = dt_service_new(&dt, &s->config.settings);
@@ -220,8 +249,9 @@ static void make_services(struct server *s, struct reader *reader)
         observe_certificates(s->observe, tls_expires(s->tls));
     struct rpc_server_options ro = {
         .settings = &s->config.settings,
-        .on_finish = observe_call,
-        .arg = s->observe,
+        .on_finish = call_finished,
+        .admit = admit_call,
+        .arg = s,
     };
     s->rpc = rpc_server_new(&ro);
     dt_service_register(s->service, s->rpc);
@@ -271,6 +301,7 @@ static enum err listen_all(struct server *s, struct error *err)
         .tls = s->tls,
         .files_max = files_max,
         .opened = host_connection_opened,
+        .closed = host_connection_closed,
     };
     s->front = grpc_front_new(&fo);
     observe_front(s->observe, s->front);
@@ -282,8 +313,12 @@ static enum err listen_all(struct server *s, struct error *err)
     }
     if (s->config.http_off)
         return OK;
-    struct http_options ho = {
-        .loop = s->loops[0], .metrics = s->metrics, .ready = is_ready, .arg = s, .tls = s->tls};
+    struct http_options ho = {.loop = s->loops[0],
+                              .metrics = s->metrics,
+                              .ready = is_ready,
+                              .admit = admit_page,
+                              .arg = s,
+                              .tls = s->tls};
     s->http = http_new(&ho);
     for (size_t i = 0; i < s->config.http.count; i++) {
         enum err rc = http_listen(s->http, s->config.http.items[i], err);
@@ -401,6 +436,17 @@ static void reread_certificates(struct server *s)
         LOG(LOG_INFO, "serve: certificates reread");
 }
 
+/* Whoever lost a permission loses its streams and waits with it. */
+static void reread_keys(struct server *s, bool always)
+{
+    enum auth_reread done = auth_reread(s->auth, always);
+    if (done == AUTH_UNCHANGED)
+        return;
+    observe_keys_reread(s->observe, done == AUTH_REREAD);
+    if (done == AUTH_REREAD)
+        grpc_front_recheck(s->front);
+}
+
 static void reread_log_level(struct server *s, int argc, char *const *args)
 {
     struct error err = {0};
@@ -465,10 +511,12 @@ static void serve_until_signal(struct server *s, const sigset_t *set, int argc, 
     for (;;) {
         look_at_disk(s);
         die_without_store_files(s);
+        reread_keys(s, false);
         int sig = next_signal(set, DISK_LOOK_EVERY);
         if (sig == SIGHUP) {
             reread_log_level(s, argc, args);
             reread_certificates(s);
+            reread_keys(s, true);
         } else if (sig > 0)
             return;
     }
@@ -499,6 +547,7 @@ static void stop(struct server *s)
     observe_free(s->observe);
     metrics_free(s->metrics);
     tls_free(s->tls);
+    auth_free(s->auth);
     store_close(s->store);
     free(s->disk_path);
     config_deinit(&s->config);
@@ -508,7 +557,7 @@ static enum err start(struct server *s, struct error *err)
 {
     enum err rc;
     raise_file_limit();
-    if ((rc = read_certificates(s, err)) || (rc = open_store(s, err)) ||
+    if ((rc = read_certificates(s, err)) || (rc = read_keys(s, err)) || (rc = open_store(s, err)) ||
         (rc = make_executor(s, err)))
         return rc;
     struct reader *reader;

@@ -148,7 +148,7 @@ def test_bad_flags(t):
         (["--tls-key", "f"], ["--tls-key", "without --tls-cert"]),
         (["--tls-cert", "DIR/none", "--tls-key", "f"], ["DIR/none", "certificate", "No such file"]),
         (["--tls-client-ca", "f"], ["--tls-client-ca", "without --tls-cert"]),
-        (["--api-keys", "f"], ["--api-keys", "later version"]),
+        (["--api-keys", "DIR/none"], ["DIR/none", "No such file", "perdure key create"]),
         (["--config", "DIR/missing"], ["DIR/missing", "No such file"]),
     ):
         refused(t, *flags, *([] if "--listen" in flags else ["--listen", "127.0.0.1:0"]),
@@ -170,7 +170,7 @@ def test_a_bad_environment(t):
         ("PERDURE_TLS_CERT", "f", "--tls-cert is given without --tls-key"),
         ("PERDURE_TLS_KEY", "f", "--tls-key is given without --tls-cert"),
         ("PERDURE_TLS_CLIENT_CA", "f", "--tls-client-ca is given without --tls-cert"),
-        ("PERDURE_API_KEYS", "f", "later version"),
+        ("PERDURE_API_KEYS", "DIR/keys", "DIR/keys"),
         ("PERDURE_CONFIG", "DIR/none", "DIR/none"),
     ):
         flags = ["--http", "off"] + ([] if name == "PERDURE_LISTEN" else ["--listen", "127.0.0.1:0"])

@@ -324,10 +324,11 @@ static void files_of_tls_and_keys(void **state)
     struct config c;
 
     (void)state;
-    good(&c, "--tls-cert a.pem --tls-key a.key --tls-client-ca ca.pem");
+    good(&c, "--tls-cert a.pem --tls-key a.key --tls-client-ca ca.pem --api-keys keys");
     assert_string_equal(c.tls_cert, "a.pem");
     assert_string_equal(c.tls_key, "a.key");
     assert_string_equal(c.tls_client_ca, "ca.pem");
+    assert_string_equal(c.api_keys, "keys");
     config_deinit(&c);
     set_env("PERDURE_TLS_CERT=b.pem", "PERDURE_TLS_KEY=b.key");
     good(&c, "");
@@ -375,9 +376,11 @@ static void what_is_waived_is_known(void **state)
 {
     (void)state;
     goes_without("--listen 0.0.0.0:1", "encryption and authentication");
+    goes_without("--listen 0.0.0.0:1 --api-keys k", "encryption");
     goes_without("--listen 0.0.0.0:1 --tls-cert a --tls-key a", "authentication");
     goes_without("--listen 0.0.0.0:1 --tls-cert a --tls-key a --tls-client-ca a", NULL);
     goes_without("--http 0.0.0.0:1", "encryption and authentication");
+    goes_without("--api-keys k", NULL);
 }
 
 /* Loopback needs nothing; beyond it there must be encryption and authentication, or both be waived. */
@@ -396,7 +399,10 @@ static void beyond_loopback_needs_both(void **state)
         config_deinit(&c);
     }
     check_exposed("--listen 0.0.0.0:1 --tls-cert a --tls-key b", "without authentication: give");
+    check_exposed("--listen 0.0.0.0:1 --api-keys k", "without encryption: give");
+    check_exposed("--listen 0.0.0.0:1 --api-keys k --tls-cert a --tls-key b", NULL);
     check_exposed("--listen 0.0.0.0:1 --tls-client-ca c --tls-cert a --tls-key b", NULL);
+    check_exposed("--listen 0.0.0.0:1 --api-keys k --insecure=plaintext", NULL);
     check_exposed("--listen 0.0.0.0:1 --tls-cert a --tls-key b --insecure=anonymous", NULL);
     check_exposed("--listen 0.0.0.0:1 --tls-cert a --tls-key b --insecure=plaintext",
                   "without authentication");
