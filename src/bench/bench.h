@@ -29,10 +29,14 @@ struct bench_span {
     usec_t time;
 };
 
+struct tls;
+
 struct bench_options {
     const struct clock *clock;
     const char *server;
-    const char *hub; /* NULL: no header, the server's default */
+    struct tls *tls;     /* NULL: plaintext */
+    const char *api_key; /* NULL: none */
+    const char *hub;     /* NULL: no header, the server's default */
     const struct workload *workload;
     struct bench_span warmup, measure;
     uint64_t concurrency, connections;

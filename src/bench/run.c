@@ -203,6 +203,8 @@ static enum err open_links(struct bench *b, struct error *err)
 {
     const struct bench_options *o = b->opts;
     struct channel_options opts = {.address = bytes_str(o->server),
+                                   .tls = o->tls,
+                                   .api_key = o->api_key,
                                    .user_agent = "perdure-bench/" PERDURE_VERSION};
     enum err e;
 

@@ -325,8 +325,10 @@ enum err run_bench(struct invocation *in, struct error *err)
     };
     enum err e = read_options(in, &o, err);
 
-    if (e)
+    if (e || (e = invocation_secure(in, err)))
         return e;
+    o.tls = in->tls;
+    o.api_key = in->api_key;
     struct bench_result *r = calloc(1, sizeof(*r));
     ASSERT(r);
     if (!(e = bench_run(&o, r, err)))

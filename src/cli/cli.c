@@ -28,12 +28,12 @@ static const struct command COMMANDS[] = {
     {"backup",    "DEST",            1, 1, "copy a running server's store into a file",   NULL,              run_backup,    NULL},
     {"check",     "",                0, 0, "look whether a store is sound",               CHECK_OPTIONS,     run_check,     NULL},
     {"bench",     "[WORKLOAD]",      0, 1, "measure a server",                            BENCH_OPTIONS,     run_bench,     NULL},
+    {"key",       "create|list|revoke [ID]", 1, 2, "the API keys of a server's file",     KEY_OPTIONS,       run_key,       NULL},
     {"version",   "",                0, 0, "the version of this program",                 NULL,              run_version,   NULL},
     {"rewind",    "", 0, 0, NULL, NULL, NULL, LATER},
     {"entity",    "", 0, 0, NULL, NULL, NULL, LATER},
     {"runs",      "", 0, 0, NULL, NULL, NULL, LATER},
     {"hub",       "", 0, 0, NULL, NULL, NULL, LATER "; a hub is made when it is first used"},
-    {"key",       "", 0, 0, NULL, NULL, NULL, LATER ", with API keys"},
 };
 /* clang-format on */
 

@@ -44,6 +44,9 @@ struct invocation {
         const char *value; /* NULL: takes none */
     } given[INVOCATION_OPTIONS_MAX];
     size_t given_count;
+    const char *tls_ca, *tls_cert, *tls_key; /* NULL: not given */
+    const char *api_key;      /* the same; after invocation_secure() the key itself */
+    struct tls *tls;          /* by invocation_secure(); NULL: plaintext */
     const char *server, *hub; /* hub NULL: the server's default */
     bool json;
     struct arena *arena; /* for whatever the run needs until its end */
@@ -52,7 +55,7 @@ struct invocation {
     bool has_failed;
 };
 
-/* Those that every command takes: --server, --hub, --json, --help and what is refused until later. */
+/* Those that every command takes. */
 extern const struct option COMMON_OPTIONS[];
 
 /* Reads the words behind the command. ERR_INVALID: unknown or refused option, missing value, too many or too few arguments; the
@@ -63,6 +66,9 @@ MUST_CHECK enum err invocation_read(struct invocation *in, const struct command 
 bool invocation_has(const struct invocation *in, const char *option);
 /* The value, the last one if it was given more than once; NULL: not given. */
 const char *invocation_value(const struct invocation *in, const char *option);
+/* Makes `tls` and `api_key` from what was given: before the first connection. ERR_INVALID: half of a pair, TLS options for a plaintext
+ * address, a file that cannot be used. */
+MUST_CHECK enum err invocation_secure(struct invocation *in, struct error *err);
 /* *out is untouched when the option was not given. ERR_INVALID: its value is no duration. */
 MUST_CHECK enum err invocation_duration(const struct invocation *in, const char *option,
                                         usec_t *out, struct error *err);
@@ -70,7 +76,7 @@ MUST_CHECK enum err invocation_duration(const struct invocation *in, const char 
 /* The commands, each in the file of its name; suspend.c has both suspend and resume. */
 extern const struct option START_OPTIONS[], WAIT_OPTIONS[], SUSPEND_OPTIONS[], TERMINATE_OPTIONS[],
     LIST_OPTIONS[], RESTART_OPTIONS[], PURGE_OPTIONS[], HISTORY_OPTIONS[], CHECK_OPTIONS[],
-    BENCH_OPTIONS[];
+    BENCH_OPTIONS[], KEY_OPTIONS[];
 enum err run_start(struct invocation *in, struct error *err);
 enum err run_get(struct invocation *in, struct error *err);
 enum err run_list(struct invocation *in, struct error *err);
@@ -87,4 +93,5 @@ enum err run_status(struct invocation *in, struct error *err);
 enum err run_backup(struct invocation *in, struct error *err);
 enum err run_check(struct invocation *in, struct error *err);
 enum err run_bench(struct invocation *in, struct error *err);
+enum err run_key(struct invocation *in, struct error *err);
 enum err run_version(struct invocation *in, struct error *err);

@@ -3,18 +3,19 @@
 
 #include "cli/command.h"
 
-#define TLS_LATER "TLS and API keys come with a later version; leave it out"
-
 const struct option COMMON_OPTIONS[] = {
-    {"server", "ADDR", "HOST:PORT, [v6]:PORT or unix:PATH (PERDURE_SERVER, then localhost:4001)",
+    {"server", "ADDR",
+     "HOST:PORT, [v6]:PORT or unix:PATH, with https:// before it for TLS (PERDURE_SERVER, then "
+     "localhost:4001)",
      NULL, false},
     {"hub", "HUB", "the task hub (PERDURE_HUB, then the server's default)", NULL, false},
     {"json", NULL, "one JSON document, or one a line for streams", NULL, false},
     {"help", NULL, "this text", NULL, false},
-    {"tls-ca", "FILE", NULL, TLS_LATER, false},
-    {"tls-cert", "FILE", NULL, TLS_LATER, false},
-    {"tls-key", "FILE", NULL, TLS_LATER, false},
-    {"api-key", "KEY", NULL, TLS_LATER, false},
+    {"tls-ca", "FILE", "TLS, with a certificate of these as the server's (PERDURE_TLS_CA)", NULL,
+     false},
+    {"tls-cert", "FILE", "the certificate to show (PERDURE_TLS_CERT)", NULL, false},
+    {"tls-key", "FILE", "its key (PERDURE_TLS_KEY)", NULL, false},
+    {"api-key", "KEY|@FILE", "the API key to send (PERDURE_API_KEY)", NULL, false},
     {NULL, NULL, NULL, NULL, false},
 };
 
@@ -151,6 +152,10 @@ enum err invocation_read(struct invocation *in, const struct command *command, i
     }
     in->json = invocation_has(in, "json");
     in->server = first_of(invocation_value(in, "server"), env("PERDURE_SERVER"), "localhost:4001");
+    in->tls_ca = first_of(invocation_value(in, "tls-ca"), env("PERDURE_TLS_CA"), NULL);
+    in->tls_cert = first_of(invocation_value(in, "tls-cert"), env("PERDURE_TLS_CERT"), NULL);
+    in->tls_key = first_of(invocation_value(in, "tls-key"), env("PERDURE_TLS_KEY"), NULL);
+    in->api_key = first_of(invocation_value(in, "api-key"), env("PERDURE_API_KEY"), NULL);
     in->hub = first_of(invocation_value(in, "hub"), env("PERDURE_HUB"), NULL);
     return invocation_has(in, "help") ? OK : check_count(in, err);
 }

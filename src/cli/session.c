@@ -11,18 +11,6 @@
 #define LOOK_TIMEOUT (5 * USEC_PER_SEC) /* for the word after a time-out */
 #define AGAIN_AFTER (100 * USEC_PER_MSEC)
 
-static enum err refuse_tls(const char *server, struct error *err)
-{
-    struct bytes s = bytes_str(server);
-
-    if (!bytes_starts_with(s, BYTES_LIT("https://")) &&
-        !bytes_starts_with(s, BYTES_LIT("grpcs://")))
-        return OK;
-    return error_set(err, ERR_INVALID,
-                     "\"%s\" cannot be used: TLS comes with a later version; give HOST:PORT",
-                     server);
-}
-
 static enum err open_channel(struct invocation *in, struct error *err)
 {
     struct channel_options opts = {
@@ -35,8 +23,10 @@ static enum err open_channel(struct invocation *in, struct error *err)
 
     if (in->channel)
         return OK;
-    if ((e = refuse_tls(in->server, err)))
+    if ((e = invocation_secure(in, err)))
         return e;
+    opts.tls = in->tls;
+    opts.api_key = in->api_key;
     if ((e = channel_new(NULL, &opts, &in->channel, err)))
         return error_wrap(err, e, "--server");
     return OK;
@@ -46,6 +36,8 @@ static enum err explain_absence(const struct invocation *in, struct error *err)
 {
     if (channel_has_connected(in->channel))
         return error_wrap(err, ERR_UNAVAILABLE, "the server at \"%s\" is unavailable", in->server);
+    if (channel_was_refused(in->channel))
+        return error_wrap(err, ERR_UNAVAILABLE, "no TLS with the server at \"%s\"", in->server);
     return error_wrap(
         err, ERR_UNAVAILABLE,
         "no server at \"%s\" (start one with perdure serve, or name it with --server)", in->server);
@@ -103,6 +95,8 @@ void session_close(struct invocation *in)
 {
     channel_free(in->channel);
     in->channel = NULL;
+    tls_free(in->tls);
+    in->tls = NULL;
 }
 
 enum err session_not_found(const struct invocation *in, const char *id, struct error *err)

@@ -29,8 +29,8 @@ struct link {
 
 struct channel {
     struct loop *loop;
-    bool owns_loop, has_connected, is_closing;
-    struct strbuf address, user_agent;
+    bool owns_loop, has_connected, is_closing, was_refused;
+    struct strbuf address, user_agent, authorization;
     struct channel_options opts;
     struct link *current;
     struct list links;
@@ -85,6 +85,21 @@ static void on_want_send(void *arg)
         loop_stream_want_send(k->stream);
 }
 
+static void tell_waiters(struct channel *ch, const struct error *err);
+static void failed(struct channel *ch, const struct error *err);
+
+static void use(struct link *k)
+{
+    struct channel *ch = k->ch;
+
+    k->is_usable = true;
+    ch->was_refused = false;
+    ch->has_connected = true;
+    ch->backoff = 0;
+    ch->current = k;
+    tell_waiters(ch, NULL);
+}
+
 static bool on_received(struct loop_stream *s UNUSED, void *arg, struct bytes in)
 {
     struct link *k = arg;
@@ -94,6 +109,8 @@ static bool on_received(struct loop_stream *s UNUSED, void *arg, struct bytes in
         return false;
     }
     arm(k);
+    if (!k->is_usable) /* the server speaks first, once it has looked at our certificate */
+        use(k);
     if (!rpc_conn_is_finished(k->rpc))
         return true;
     lose(k);
@@ -111,25 +128,6 @@ static void on_produce(struct loop_stream *s, void *arg, struct strbuf *out, siz
     }
 }
 
-static void tell_waiters(struct channel *ch, const struct error *err);
-static void failed(struct channel *ch, const struct error *err);
-
-static void use(struct link *k)
-{
-    struct channel *ch = k->ch;
-
-    k->is_usable = true;
-    ch->has_connected = true;
-    ch->backoff = 0;
-    ch->current = k;
-    tell_waiters(ch, NULL);
-}
-
-static void on_secured(struct loop_stream *s UNUSED, void *arg)
-{
-    use(arg);
-}
-
 static void tell_unsecured(struct link *k, const struct error *why)
 {
     struct error err = {0};
@@ -139,6 +137,7 @@ static void tell_unsecured(struct link *k, const struct error *why)
     else
         error_set(&err, ERR_UNAVAILABLE, "the connection ended in the TLS handshake");
     error_wrap(&err, ERR_UNAVAILABLE, "could not connect to \"%s\"", strbuf_cstr(&k->ch->address));
+    k->ch->was_refused = true;
     failed(k->ch, &err);
 }
 
@@ -173,7 +172,7 @@ static const char *host_of(struct channel *ch, char *out, size_t size)
 
 static void open_link(struct channel *ch, int fd)
 {
-    static const struct loop_stream_ops OPS = {on_received, on_produce, on_closed, on_secured};
+    static const struct loop_stream_ops OPS = {on_received, on_produce, on_closed};
     char host[256];
     struct link *k = calloc(1, sizeof(*k));
     const struct rpc_conn_events ev = {.want_send = on_want_send, .arg = k};
@@ -182,6 +181,8 @@ static void open_link(struct channel *ch, int fd)
                          ? "localhost"
                          : strbuf_cstr(&ch->address),
         .user_agent = strbuf_cstr(&ch->user_agent),
+        .authorization = ch->opts.api_key ? strbuf_cstr(&ch->authorization) : NULL,
+        .is_secure = ch->opts.tls != NULL,
         .message_bytes_max = ch->opts.message_bytes_max,
         .keepalive_idle = ch->opts.keepalive_idle,
         .keepalive_timeout = ch->opts.keepalive_timeout,
@@ -280,6 +281,11 @@ bool channel_has_connected(const struct channel *ch)
     return ch->has_connected;
 }
 
+bool channel_was_refused(const struct channel *ch)
+{
+    return ch->was_refused;
+}
+
 struct loop *channel_loop(struct channel *ch)
 {
     return ch->loop;
@@ -334,6 +340,8 @@ enum err channel_new(struct loop *loop, const struct channel_options *opts, stru
     ch->opts = *opts;
     strbuf_append_bytes(&ch->address, address);
     strbuf_append_str(&ch->user_agent, opts->user_agent ? opts->user_agent : "perdure");
+    if (opts->api_key)
+        strbuf_appendf(&ch->authorization, "Bearer %s", opts->api_key);
     list_init(&ch->links);
     list_init(&ch->waiters);
     ch->timer = loop_timer_new(loop, on_attempt_due, ch);
@@ -361,5 +369,6 @@ void channel_free(struct channel *ch)
         loop_free(ch->loop);
     strbuf_deinit(&ch->address);
     strbuf_deinit(&ch->user_agent);
+    strbuf_deinit(&ch->authorization);
     free(ch);
 }

@@ -19,6 +19,7 @@ struct channel_options {
     struct bytes
         address; /* HOST:PORT, [v6]:PORT, unix:PATH; http://, https://, grpc://, grpcs:// before it are fine */
     struct tls *tls; /* of a client, borrowed; the certificate must be for HOST. NULL: plaintext */
+    const char *api_key;                      /* sent with every call; NULL: none */
     const char *user_agent;                   /* NULL: "perdure" */
     size_t message_bytes_max;                 /* largest answer message; 0: no limit */
     usec_t connect_timeout;                   /* 0: 10 s */
@@ -33,6 +34,8 @@ void channel_free(struct channel *ch); /* running calls end with UNAVAILABLE; NU
 /* The connection if there is a usable one, else NULL. */
 struct rpc_conn *channel_conn(struct channel *ch);
 bool channel_has_connected(const struct channel *ch); /* at least once */
+bool channel_was_refused(
+    const struct channel *ch); /* the last attempt reached a server and got no TLS with it */
 struct loop *channel_loop(struct channel *ch);
 /* Calls fn once, never from within: with a usable connection, or with NULL and why there is none. After a failure the
  * next attempt waits 100 ms, then doubling to 5 s. */

@@ -33,7 +33,7 @@ struct loop {
     struct round_end *round_ends;
     size_t round_end_count;
     uint8_t *read_buf;
-    struct strbuf out; /* what produce() fills, for one stream at a time */
+    struct strbuf out;    /* what produce() fills, for one stream at a time */
     struct strbuf sealed; /* the same, encrypted */
 };
 

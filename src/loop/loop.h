@@ -53,14 +53,13 @@ struct loop_stream_ops {
     void (*produce)(struct loop_stream *s, void *arg, struct strbuf *out, size_t max);
     /* The peer closed, an error happened or loop_stream_close() was called: last call for this stream, which is freed after it. */
     void (*closed)(struct loop_stream *s, void *arg);
-    /* With TLS: the handshake is over and good; before it neither received() nor produce() is called. May be NULL. */
-    void (*secured)(struct loop_stream *s, void *arg);
 };
 
 /* Takes fd (non-blocking or not: it is made so). */
 struct loop_stream *loop_stream_new(struct loop *l, int fd, const struct loop_stream_ops *ops,
                                     void *arg);
-/* Before the first round of the stream: all goes through `session`, which it takes. */
+/* Before the first round of the stream: all goes through `session`, which it takes. There is neither received() nor produce() before the
+ * handshake is over. */
 void loop_stream_secure(struct loop_stream *s, struct tls_session *session);
 /* In closed(): why there was no TLS; NULL: there was, or none was meant to be. */
 const struct error *loop_stream_tls_error(const struct loop_stream *s);

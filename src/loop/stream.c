@@ -77,8 +77,6 @@ static bool go_on_with_handshake(struct loop_stream *s)
         return true;
     loop_timer_free(s->linger);
     s->linger = NULL;
-    if (s->ops->secured)
-        s->ops->secured(s, s->arg);
     return true;
 }
 

@@ -10,8 +10,8 @@
 struct tls_session {
     SSL *ssl;
     BIO *in, *out; /* ssl's */
-    bool is_secured, has_failed;
-    struct error *why; /* when the handshake failed */
+    bool is_secured, has_failed, has_read;
+    struct error *why; /* when the handshake failed, or nothing came of it */
 };
 
 /* The server's certificate must be for this name or address. */
@@ -66,6 +66,7 @@ static bool fail(struct tls_session *s)
     char reason[128];
 
     s->has_failed = true;
+    free(s->why);
     s->why = calloc(1, sizeof(*s->why));
     ASSERT(s->why);
     tls_reason(reason, sizeof(reason));
@@ -100,11 +101,17 @@ ssize_t tls_session_read(struct tls_session *s, uint8_t *buf, size_t max)
     size_t n;
 
     ERR_clear_error();
-    if (SSL_read_ex(s->ssl, buf, max, &n) == 1)
+    if (SSL_read_ex(s->ssl, buf, max, &n) == 1) {
+        s->has_read = true;
         return (ssize_t)n;
+    }
     int e = SSL_get_error(s->ssl, 0);
+    if (e == SSL_ERROR_WANT_READ || e == SSL_ERROR_WANT_WRITE)
+        return 0;
+    if (e == SSL_ERROR_SSL && !s->has_read)
+        (void)fail(s); /* TLS 1.3: the server has refused our certificate */
     ERR_clear_error();
-    return e == SSL_ERROR_WANT_READ || e == SSL_ERROR_WANT_WRITE ? 0 : -1;
+    return -1;
 }
 
 bool tls_session_write(struct tls_session *s, struct bytes in)

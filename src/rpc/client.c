@@ -16,19 +16,22 @@ static nghttp2_nv nv_of(const char *name, struct bytes value)
 static void build_headers(struct rpc_call *call, const char *path, usec_t timeout,
                           struct nv_list *l)
 {
-    static const nghttp2_nv FIXED[] = {NV_STATIC(":method", "POST"), NV_STATIC(":scheme", "http")};
+    static const nghttp2_nv FIXED[] = {NV_STATIC(":method", "POST"), NV_STATIC(":scheme", "http"),
+                                       NV_STATIC(":scheme", "https")};
     static const nghttp2_nv REST[] = {NV_STATIC("te", "trailers"),
                                       NV_STATIC("content-type", "application/grpc")};
     const struct rpc_conn *c = call->conn;
 
     nv_list_add(l, FIXED[0]);
-    nv_list_add(l, FIXED[1]);
+    nv_list_add(l, FIXED[c->client.is_secure ? 2 : 1]);
     nv_list_add(l, nv_of(":path", bytes_str(path)));
     nv_list_add(l, nv_of(":authority", bytes_str(c->client.authority)));
     nv_list_add(l, REST[0]);
     nv_list_add(l, REST[1]);
     if (c->client.user_agent[0])
         nv_list_add(l, nv_of("user-agent", bytes_str(c->client.user_agent)));
+    if (c->client.authorization[0])
+        nv_list_add(l, nv_of("authorization", bytes_str(c->client.authorization)));
     nv_list_add(l, nv_of("grpc-accept-encoding", BYTES_LIT("identity,gzip")));
     if (call->gzip)
         nv_list_add(l, nv_of("grpc-encoding", BYTES_LIT("gzip")));

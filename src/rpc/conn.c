@@ -385,6 +385,8 @@ struct rpc_conn *rpc_conn_new_client(const struct rpc_conn_client_options *opts,
 
     c->client.authority = copy_text(bytes_str(opts->authority));
     c->client.user_agent = copy_text(bytes_str(opts->user_agent));
+    c->client.authorization = copy_text(bytes_str(opts->authorization));
+    c->client.is_secure = opts->is_secure;
     c->client.message_bytes_max = opts->message_bytes_max;
     c->keepalive_idle = opts->keepalive_idle;
     c->keepalive_timeout = opts->keepalive_timeout;
@@ -414,6 +416,7 @@ void rpc_conn_free(struct rpc_conn *c)
     }
     free(c->client.authority);
     free(c->client.user_agent);
+    free(c->client.authorization);
     free(c->peer);
     free(c);
 }

@@ -170,7 +170,8 @@ struct rpc_conn {
     nghttp2_session *session;
     struct rpc_server *server; /* NULL: a client connection */
     struct client_options {
-        char *authority, *user_agent;
+        char *authority, *user_agent, *authorization; /* "": no such header */
+        bool is_secure;
         size_t message_bytes_max;
     } client;
     struct rpc_conn_events ev;

@@ -171,7 +171,7 @@ static void on_closed(struct loop_stream *s, void *arg)
 /* A socket that was counted: `peer` is its place among those of its address. */
 static void open_conn(struct front_loop *fl, int fd, struct bytes name, struct peer *peer)
 {
-    static const struct loop_stream_ops OPS = {on_received, on_produce, on_closed, NULL};
+    static const struct loop_stream_ops OPS = {on_received, on_produce, on_closed};
     struct grpc_conn *c = calloc(1, sizeof(*c));
     const struct rpc_conn_events ev = {.want_send = on_want_send, .wake = on_wake, .arg = c};
     const struct grpc_front_options *opts = &fl->front->opts;

@@ -602,8 +602,8 @@ def test_version(t):
 
 
 COMMANDS = ["start", "get", "list", "wait", "history", "raise", "suspend", "resume", "terminate", "restart", "purge",
-            "workers", "status", "backup", "check", "bench", "version"]
-LATER = ["rewind", "entity", "runs", "hub", "key"]
+            "workers", "status", "backup", "check", "bench", "key", "version"]
+LATER = ["rewind", "entity", "runs", "hub"]
 
 
 def test_help(t):
@@ -638,9 +638,17 @@ def test_usage_errors(t):
 def test_later_commands_are_refused(t):
     for name in LATER:
         perdure(name, "anything", "--at-all").failed(2, "perdure " + name, "later version")
-    for option in ("--tls-ca", "--tls-cert", "--tls-key", "--api-key"):
-        perdure("get", "x", option, "value").failed(2, option, "later version")
-    perdure("get", "x", "--server", "https://localhost:1").failed(2, "https://localhost:1", "TLS")
+
+
+def test_bad_security_options(t):
+    perdure("get", "x", "--tls-ca", "/nonexistent").failed(2, "/nonexistent", "No such file")
+    perdure("get", "x", "--tls-cert", "f").failed(2, "--tls-cert", "without --tls-key")
+    perdure("get", "x", "--tls-key", "f").failed(2, "--tls-key", "without --tls-cert")
+    perdure("get", "x", "--tls-ca", "f", "--server", "http://localhost:1").failed(2, "plaintext")
+    perdure("get", "x", "--api-key", "a b").failed(2, "--api-key", "character")
+    perdure("get", "x", "--api-key", "@/nonexistent").failed(2, "--api-key", "/nonexistent", "No such file")
+    perdure("get", "x", "--api-key", "@/dev/null").failed(2, "--api-key", "empty")
+    perdure("get", "x", "--server", "https://localhost:1").failed(6, "https://localhost:1")
 
 
 # ---- where the server is ----

@@ -188,7 +188,7 @@ def test_beyond_loopback(t):
     for flags in (["--insecure"], ["--insecure=plaintext", "--insecure=anonymous"]):
         s = Serving(t, *everywhere, *flags).start()
         warning = [line for line in s.text().splitlines() if "level=warn" in line]
-        assert len(warning) == 1 and "plaintext" in warning[0] and "authentication" in warning[0], s.text()
+        assert len(warning) == 1 and "encryption and authentication" in warning[0], s.text()
         answers("127.0.0.1:" + s.target.rsplit(":", 1)[1])
         s.stop()
     s = Serving(t, *QUIET, "--insecure").start()  # needless, and no reason to warn

@@ -12,6 +12,8 @@ runs() { # runs FUZZER: what takes about 10 CPU-seconds here
     fuzz_http) echo 12000 ;;
     fuzz_config) echo 30000 ;;
     fuzz_token) echo 1000 ;;
+    fuzz_keys) echo 60000 ;;
+    fuzz_tls) echo 3000 ;;
     fuzz_messages) echo 900 ;;
     fuzz_store) echo 150 ;;
     *) echo 1000 ;;

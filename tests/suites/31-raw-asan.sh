@@ -9,4 +9,4 @@ exec "$(dirname "$0")/../raw/suite.sh" --jobs 4 --skip rapid_reset --skip pings_
     --skip kill_at_random --skip memory_after --skip no_busy --skip nothing_looks_missing \
     --skip many_generations --skip eternal_loops --skip many_instances --skip results_are_batched \
     --skip a_singleton --skip a_long_history --skip hundred_thousand --skip large_history \
-    transport start turns activities timers children events suspend continue dispatch tokenless drain random
+    transport start turns activities timers children events suspend continue dispatch tokenless drain random secure

@@ -111,8 +111,6 @@ static void wrong_words_are_named(void **state)
     refused("--all takes no value", WORDS("a", "--all=yes"));
     refused("--name is given twice", WORDS("a", "--name", "x", "--name", "x"));
     refused("--soon cannot be used: not yet", WORDS("a", "--soon", "x"));
-    refused("--tls-cert cannot be used: TLS and API keys come with a later version; leave it out",
-            WORDS("a", "--tls-cert", "x"));
     refused("an argument is missing: perdure do A [B]", WORDS("--all"));
     refused("\"c\" is one argument too many: perdure do A [B]", WORDS("a", "b", "c"));
 }
@@ -164,12 +162,55 @@ static void a_bad_duration_is_named(void **state)
     assert_int_equal(wait, 5);
 }
 
+static enum err secure(struct invocation *in, int argc, const char *const *argv, struct error *err)
+{
+    assert_int_equal(read_words(in, argc, argv, err), OK);
+    in->arena = arena_create();
+    enum err e = invocation_secure(in, err);
+    arena_free(in->arena);
+    tls_free(in->tls);
+    return e;
+}
+
+static void insecure(const char *message, int argc, const char *const *argv)
+{
+    struct invocation in;
+    struct error err;
+
+    assert_int_equal(secure(&in, argc, argv, &err), ERR_INVALID);
+    if (!strstr(err.msg, message))
+        fail_msg("%s", err.msg);
+}
+
+/* TLS is meant by https:// and by any of its options, and by those of the environment not alone. */
+static void plaintext_or_tls(void **state)
+{
+    struct invocation in;
+    struct error err;
+
+    (void)state;
+    assert_int_equal(secure(&in, WORDS("a"), &err), OK);
+    assert_null(in.tls);
+    assert_int_equal(secure(&in, WORDS("a", "--server", "grpcs://h:1"), &err), OK);
+    assert_non_null(in.tls);
+    assert_int_equal(secure(&in, WORDS("a", "--server", "http://h:1", "--api-key", "k"), &err), OK);
+    assert_null(in.tls);
+    assert_string_equal(in.api_key, "k");
+    insecure("means plaintext", WORDS("a", "--server", "grpc://h:1", "--tls-ca", "f"));
+    insecure("--tls-cert is given without --tls-key", WORDS("a", "--tls-cert", "f"));
+    insecure("could not read the CA file \"/none\"", WORDS("a", "--tls-ca", "/none"));
+    insecure("has a character that no key has", WORDS("a", "--api-key", "a\nb"));
+    insecure("the key is empty", WORDS("a", "--api-key", ""));
+    insecure("could not read \"/none\"", WORDS("a", "--api-key", "@/none"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(options_and_arguments_in_any_order),
         cmocka_unit_test(what_looks_like_an_option_can_be_an_argument),
         cmocka_unit_test(wrong_words_are_named),
+        cmocka_unit_test(plaintext_or_tls),
         cmocka_unit_test(help_needs_no_arguments),
         cmocka_unit_test(server_and_hub_have_defaults),
         cmocka_unit_test(a_bad_duration_is_named),

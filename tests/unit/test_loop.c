@@ -199,7 +199,7 @@ static void on_closed(struct loop_stream *s UNUSED, void *arg)
         loop_stop(e->loop);
 }
 
-static const struct loop_stream_ops OPS = {on_received, on_produce, on_closed, NULL};
+static const struct loop_stream_ops OPS = {on_received, on_produce, on_closed};
 
 static void test_stream_carries_everything_and_closes(void **state UNUSED)
 {

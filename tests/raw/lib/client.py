@@ -19,10 +19,12 @@ OPTIONS = [
 ]
 
 
-def channel(target, agent=None, options=()):
+def channel(target, agent=None, options=(), credentials=None):
     opts = {**dict(OPTIONS), **dict(options)}
     if agent:
         opts["grpc.primary_user_agent"] = agent
+    if credentials:
+        return grpc.secure_channel(target, credentials, options=list(opts.items()))
     return grpc.insecure_channel(target, options=list(opts.items()))
 
 
@@ -53,11 +55,11 @@ def expect_error(call, code, message=None, contains=None):
 class Client:
     """All calls of one hub over a connection of its own."""
 
-    def __init__(self, server, hub=None, agent=None, headers=(), options=()):
+    def __init__(self, server, hub=None, agent=None, headers=(), options=(), credentials=None):
         self.target = server if isinstance(server, str) else server.target
         self.hub = hub
         self.metadata = ([("taskhub", hub)] if hub else []) + list(headers)
-        self.channel = channel(self.target, agent, options)
+        self.channel = channel(self.target, agent, options, credentials)
         self._stubs = {}
 
     def close(self):

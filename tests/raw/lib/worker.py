@@ -80,7 +80,7 @@ class Worker:
 
     def __init__(self, server, hub=None, orch=0, act=0, ent=0, filters=None, caps=(), name="",
                  agent=None, headers=(), deadline=None, tokens=True, check=True, options=(),
-                 open=True):
+                 open=True, credentials=None):
         self.target = server if isinstance(server, str) else server.target
         self.hub = hub
         self.metadata = ([("taskhub", hub)] if hub else []) + list(headers)
@@ -95,7 +95,7 @@ class Worker:
             workItemFilters=filters,
             worker_instance_id=name,
         )
-        self.channel = channel(self.target, agent, options)
+        self.channel = channel(self.target, agent, options, credentials)
         self._stubs = {}
         self.stream = None
         if open:
