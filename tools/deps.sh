@@ -15,7 +15,7 @@ programs="gcc:gcc make:make cmake:cmake ninja-build:ninja pkg-config:pkg-config
 if [ "${1:-all}" != build ]; then
     packages="$packages libclang-rt-14-dev"
     programs="$programs clang:clang clang-format:clang-format clang-tidy:clang-tidy git:git valgrind:valgrind
-        util-linux:flock sqlite3:sqlite3 curl:curl procps:ps openjdk-17-jdk-headless:javac maven:mvn"
+        util-linux:flock sqlite3:sqlite3 curl:curl procps:ps openssl:openssl openjdk-17-jdk-headless:javac maven:mvn"
 fi
 if [ "${1:-all}" = bench ]; then
     programs="$programs nghttp2-server:nghttpd nghttp2-client:h2load strace:strace"
