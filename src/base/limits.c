@@ -9,6 +9,8 @@ const struct setting_info SETTING_INFO[] = {SETTINGS_TABLE(SETTING_ROW)};
 /* clang-format on */
 const size_t SETTING_INFO_COUNT = ARRAY_LEN(SETTING_INFO);
 
+static_assert((ROLE_CLIENT | ROLE_WORKER) == 6 && ROLES_ALL == 15, "auth.cert_roles");
+
 static uint64_t *field_of(struct settings *s, const struct setting_info *info)
 {
     return (uint64_t *)(void *)((char *)s + info->offset);

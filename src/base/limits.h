@@ -55,7 +55,7 @@
     S(cache_bytes,            "cache.bytes",            BYTES, MIB(64),   1,    MIB(65536), "memory of decoded objects")                       \
     S(ready_group,            "ready.group",            COUNT, 100000,    1,    100000000, "ready items of one name and version kept in memory; the rest wait in the store") \
     S(wal_bytes,              "wal.bytes",              BYTES, MIB(64),   KIB(64), MIB(65536), "log size at which the executor waits for a checkpoint")  \
-    S(auth_cert_roles,        "auth.cert_roles",        ROLES, ROLE_CLIENT | ROLE_WORKER, 1, ROLES_ALL, "roles of a client certificate that comes without an API key") \
+    S(auth_cert_roles,        "auth.cert_roles",        ROLES, 6,         1,    15,        "roles of a client certificate that comes without an API key") \
     S(loop_threads,           "loop.threads",           COUNT, 0,         0,    64,        "event-loop threads; 0: one for each two processors, at most 8")
 /* clang-format on */
 

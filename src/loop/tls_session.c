@@ -25,7 +25,9 @@ static void expect(SSL *ssl, const char *name)
         return;
     }
     ASSERT(SSL_set1_host(ssl, name) == 1);
-    ASSERT(SSL_set_tlsext_host_name(ssl, name) == 1);
+    /* SSL_set_tlsext_host_name(), without its cast. */
+    ASSERT(SSL_ctrl(ssl, SSL_CTRL_SET_TLSEXT_HOSTNAME, TLSEXT_NAMETYPE_host_name,
+                    (void *)(uintptr_t)name) == 1);
 }
 
 struct tls_session *tls_session_new(struct tls *t, enum tls_protocol protocol,

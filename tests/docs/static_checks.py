@@ -245,8 +245,8 @@ def calls(text, names):
 # What clients can be told, and where it is said.
 VISIBLE = ("ERR_INVALID ERR_NOT_FOUND ERR_EXISTS ERR_LIMIT ERR_STATE ERR_CONFLICT ERR_UNAVAILABLE ERR_DEADLINE "
            "ERR_UNIMPLEMENTED GRPC_INTERNAL GRPC_RESOURCE_EXHAUSTED GRPC_INVALID_ARGUMENT "
-           "GRPC_UNIMPLEMENTED GRPC_DEADLINE_EXCEEDED").split()
-SPEAKERS = ("src/durabletask/*.c", "src/server/host.c", "src/rpc/receive.c", "src/rpc/server.c",
+           "GRPC_UNIMPLEMENTED GRPC_DEADLINE_EXCEEDED ERR_UNAUTHENTICATED ERR_DENIED").split()
+SPEAKERS = ("src/durabletask/*.c", "src/server/host.c", "src/server/auth.c", "src/rpc/receive.c", "src/rpc/server.c",
             "src/engine/step.c", "src/engine/stream.c", "src/wire/unpack.c")
 # Errors that a caller within the server handles.
 INTERNAL = {"instance '…' has no event for its execution"}
