@@ -129,8 +129,8 @@ struct rpc_conn *rpc_conn_new_server(struct rpc_server *s, uint64_t id, struct b
 struct rpc_conn_client_options {
     const char *authority;
     const char *user_agent;
-    const char *authorization; /* the header of every call; NULL: none */
-    bool is_secure;            /* :scheme https */
+    const char *authorization;                /* the header of every call; NULL: none */
+    bool is_secure;                           /* :scheme https */
     size_t message_bytes_max;                 /* largest answer message; 0: no limit */
     usec_t keepalive_idle, keepalive_timeout; /* 0: off */
 };

@@ -2,7 +2,7 @@
  *
  * The keys are read from their file by the main thread, and again when it changes; calls are checked on the loops. Without keys
  * and client certificates everybody may do everything.
- * Tests: tests/unit/test_auth.c, tests/raw/test_auth.py
+ * Tests: tests/unit/test_auth.c, tests/raw/test_secure.py
  */
 #pragma once
 

@@ -137,7 +137,7 @@ void certs_renew(struct certs *c, int days)
 
 void certs_make(struct certs *c)
 {
-    (void)snprintf(c->dir, sizeof(c->dir), "/tmp/perdure-certs-XXXXXX");
+    (void)snprintf(c->dir, sizeof(c->dir), "/tmp/test-certs-XXXXXX");
     ASSERT(mkdtemp(c->dir));
     struct pair ca = make("a CA", NULL, NULL, true, -DAY, 400 * DAY);
     struct pair other = make("another CA", NULL, NULL, true, -DAY, 400 * DAY);

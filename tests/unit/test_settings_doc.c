@@ -33,6 +33,8 @@ static void put_row(const struct setting_info *info, struct strbuf *out)
     strbuf_append_str(out, " | ");
     if (info->kind == SETTING_BOOL) {
         strbuf_append_str(out, "true, false");
+    } else if (info->kind == SETTING_ROLES) {
+        strbuf_append_str(out, "read, client, worker, admin, with commas");
     } else {
         setting_format(info, info->min, out);
         strbuf_append_str(out, " to ");

@@ -63,8 +63,9 @@ static void refused(const char *cert, const char *key, const char *ca, const cha
     /* `%` in the message stands for the folder. */
     size_t n = 0;
     for (const char *p = message; *p && n + 80 < sizeof(expected); p++)
-        n += (size_t)snprintf(expected + n, sizeof(expected) - n, "%.*s",
-                              *p == '%' ? (int)sizeof(certs.dir) - 1 : 1, *p == '%' ? certs.dir : p);
+        n +=
+            (size_t)snprintf(expected + n, sizeof(expected) - n, "%.*s",
+                             *p == '%' ? (int)sizeof(certs.dir) - 1 : 1, *p == '%' ? certs.dir : p);
     if (!strstr(err.msg, expected))
         fail_msg("\"%s\" is not in \"%s\"", expected, err.msg);
 }
@@ -319,7 +320,8 @@ static void rubbish_ends_the_handshake(void **state)
     (void)state;
     tls_session_feed(s, BYTES_LIT("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"));
     assert_false(tls_session_step(s));
-    assert_string_equal(tls_session_error(s)->msg, "the TLS handshake failed: wrong version number");
+    assert_string_equal(tls_session_error(s)->msg,
+                        "the TLS handshake failed: wrong version number");
     assert_false(tls_session_step(s));
     tls_session_free(s);
     tls_free(server);
