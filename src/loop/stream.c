@@ -51,16 +51,35 @@ static void die(struct loop_stream *s)
 
 /* ---- TLS ------------------------------------------------------------------------------------- */
 
-/* The alert that says why, if the socket takes it at once. */
-static void die_of_tls(struct loop_stream *s)
+static void on_linger(void *arg)
+{
+    die(arg);
+}
+
+static void set_linger(struct loop_stream *s, usec_t time)
+{
+    loop_timer_free(s->linger);
+    s->linger = loop_timer_new(s->loop, on_linger, s);
+    loop_timer_set(s->linger, usec_add(loop_now(s->loop), time));
+}
+
+/* Sends the alert that says why, if the socket takes it at once. What still comes is read and dropped for a moment: a reset, which
+ * unread bytes bring about, would take the alert back. */
+static void end_tls(struct loop_stream *s)
 {
     struct strbuf *out = &s->loop->sealed;
 
     strbuf_reset(out);
     tls_session_take(s->tls, out);
-    if (out->len > 0 && s->rest.len == 0)
+    if (s->rest.len > 0) {
+        die(s);
+        return;
+    }
+    if (out->len > 0)
         (void)send(s->fd, out->ptr, out->len, MSG_NOSIGNAL);
-    die(s);
+    (void)shutdown(s->fd, SHUT_WR);
+    s->state = STREAM_LINGERING;
+    set_linger(s, LINGER_TIME);
 }
 
 /* False: it has failed. */
@@ -69,7 +88,7 @@ static bool go_on_with_handshake(struct loop_stream *s)
     if (tls_session_is_secured(s->tls))
         return true;
     if (!tls_session_step(s->tls)) {
-        die_of_tls(s);
+        end_tls(s);
         return false;
     }
     mark_dirty(s);
@@ -110,8 +129,10 @@ static void receive_tls(struct loop_stream *s, struct bytes in)
             loop_stream_close(s, true);
     }
     size_t pending = tls_session_pending(s->tls);
-    if (is_over || pending > TLS_PENDING_MAX)
-        die_of_tls(s);
+    if (pending > TLS_PENDING_MAX)
+        die(s);
+    else if (is_over && s->state != STREAM_DEAD)
+        end_tls(s);
     else if (pending > 0)
         mark_dirty(s);
 }
@@ -136,17 +157,11 @@ static struct bytes seal(struct loop_stream *s, struct bytes produced)
     return strbuf_bytes(out);
 }
 
-static void on_tls_time(void *arg)
-{
-    die(arg);
-}
-
 void loop_stream_secure(struct loop_stream *s, struct tls_session *session)
 {
     ASSERT(!s->tls && s->state == STREAM_OPEN);
     s->tls = session;
-    s->linger = loop_timer_new(s->loop, on_tls_time, s);
-    loop_timer_set(s->linger, usec_add(loop_now(s->loop), TLS_TIME));
+    set_linger(s, TLS_TIME);
     (void)go_on_with_handshake(s); /* a client speaks first */
 }
 
@@ -171,7 +186,7 @@ static void on_readable(evutil_socket_t fd, short what UNUSED, void *arg)
         die(s);
         return;
     }
-    if (s->tls)
+    if (s->tls && s->state != STREAM_LINGERING)
         receive_tls(s, bytes_of(l->read_buf, (size_t)n));
     else if (s->state == STREAM_OPEN &&
              !s->ops->received(s, s->arg, bytes_of(l->read_buf, (size_t)n)))
@@ -184,11 +199,6 @@ static void on_writable(evutil_socket_t fd UNUSED, short what UNUSED, void *arg)
 
     s->writable_wait = false;
     mark_dirty(s);
-}
-
-static void on_linger(void *arg)
-{
-    die(arg);
 }
 
 struct loop_stream *loop_stream_new(struct loop *l, int fd, const struct loop_stream_ops *ops,
@@ -240,9 +250,7 @@ void loop_stream_close(struct loop_stream *s, bool flush)
     if (s->paused)
         event_add(s->read_event, NULL);
     s->state = STREAM_FLUSHING;
-    loop_timer_free(s->linger);
-    s->linger = loop_timer_new(s->loop, on_linger, s);
-    loop_timer_set(s->linger, usec_add(loop_now(s->loop), LINGER_TIME));
+    set_linger(s, LINGER_TIME);
     s->want_send = true;
     if (!s->writable_wait)
         mark_dirty(s);

@@ -42,7 +42,7 @@ static const struct rule RULES[] = {
     {TASKS("ListInstanceIds"),                 READ, OF_HUB},
     {TASKS("GetEntity"),                       READ, OF_HUB},
     {TASKS("QueryEntities"),                   READ, OF_HUB},
-    {TASKS("StreamInstanceHistory"),           READ | WORKER, OF_HUB},
+    {TASKS("StreamInstanceHistory"),           ROLES_ALL, OF_HUB},
     {"/perdure.v1.Admin/Workers",              READ, OF_ALL},
     {"/perdure.v1.Admin/Status",               READ, OF_ALL},
     {"/metrics",                               READ, OF_NONE},

@@ -33,7 +33,8 @@ static int split(char *copy, char *words[WORDS_MAX], int first)
         next = strchr(p, '\n');
         if (next)
             *next++ = 0;
-        if (strstr(p, "/dev/") || strstr(p, "/proc/") || strstr(p, "--server"))
+        if (strstr(p, "/dev/") || strstr(p, "/proc/") || strstr(p, "--server") ||
+            strstr(p, "--api-keys")) /* which would be written */
             continue;
         words[n++] = p;
     }

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "client/channel.h"
+#include "lib/certs.h"
 #include "server/grpc_listener.h"
 
 /* ---- a server in this process ------------------------------------------------------------------ */
@@ -23,8 +24,12 @@ struct served {
     pthread_t threads[2];
     struct grpc_front *front;
     struct strbuf address;
+    struct tls *tls;
+    atomic_bool denies; /* `admit` refuses from now on */
     atomic_int opened, closed;
 };
+
+static atomic_int hanging; /* calls of /t.T/Hang and /t.T/Never that have begun */
 
 static void echo(struct rpc_call *call, void *service UNUSED, struct arena *arena, struct bytes msg)
 {
@@ -39,6 +44,7 @@ static void echo(struct rpc_call *call, void *service UNUSED, struct arena *aren
 static void never(struct rpc_call *call UNUSED, void *service UNUSED, struct arena *arena,
                   struct bytes msg UNUSED)
 {
+    atomic_fetch_add(&hanging, 1);
     arena_free(arena);
 }
 
@@ -64,6 +70,7 @@ static void count_to_ten(struct rpc_call *call, void *service UNUSED, struct are
 static const struct rpc_method METHODS[] = {
     {.path = "/t.T/Echo", .kind = RPC_UNARY, .message = echo},
     {.path = "/t.T/Never", .kind = RPC_UNARY, .message = never},
+    {.path = "/t.T/Hang", .kind = RPC_SERVER_STREAM, .message = never},
     {.path = "/t.T/Refuse", .kind = RPC_UNARY, .message = refuse},
     {.path = "/t.T/Count", .kind = RPC_SERVER_STREAM, .message = count_to_ten},
 };
@@ -97,9 +104,17 @@ static void serve_init(struct served *s)
     settings_defaults(&s->settings);
 }
 
+static enum err admit(void *arg, struct rpc_call *call UNUSED,
+                      const struct rpc_method *method UNUSED, struct error *err)
+{
+    struct served *s = arg;
+
+    return atomic_load(&s->denies) ? error_set(err, ERR_UNAUTHENTICATED, "no more") : OK;
+}
+
 static void serve(struct served *s, const char *address)
 {
-    const struct rpc_server_options opts = {.settings = &s->settings};
+    const struct rpc_server_options opts = {.settings = &s->settings, .admit = admit, .arg = s};
     struct error err;
 
     s->server = rpc_server_new(&opts);
@@ -110,6 +125,7 @@ static void serve(struct served *s, const char *address)
                                                            .loop_count = 2,
                                                            .server = s->server,
                                                            .settings = &s->settings,
+                                                           .tls = s->tls,
                                                            .opened = on_opened,
                                                            .closed = on_closed,
                                                            .arg = s});
@@ -381,6 +397,162 @@ static void test_big_requests_share_little_room(void **state UNUSED)
     strbuf_deinit(&s.address);
 }
 
+/* ---- TLS --------------------------------------------------------------------------------------- */
+
+static struct tls *side(struct certs *c, enum tls_side which, const char *cert, const char *key,
+                        const char *ca)
+{
+    struct tls_files f = {cert ? certs_name(c, cert) : NULL, key ? certs_name(c, key) : NULL,
+                          ca ? certs_name(c, ca) : NULL};
+    struct tls *t;
+    struct error err;
+
+    if (tls_new(which, &f, &t, &err) != OK)
+        fail_msg("%s", err.msg);
+    free((void *)(uintptr_t)f.cert);
+    free((void *)(uintptr_t)f.key);
+    free((void *)(uintptr_t)f.ca);
+    return t;
+}
+
+static struct channel *connect_secured(struct served *s, struct tls *tls)
+{
+    const struct channel_options opts = {.address = strbuf_bytes(&s->address), .tls = tls};
+    struct channel *ch;
+
+    assert_int_equal(channel_new(NULL, &opts, &ch, NULL), OK);
+    return ch;
+}
+
+static void check_no_connection(struct served *s, struct tls *tls, const char *why)
+{
+    struct channel *ch = connect_secured(s, tls);
+    struct error err;
+
+    assert_int_equal(
+        channel_unary(ch, "/t.T/Echo", NULL, 0, BYTES_LIT("x"), 10 * USEC_PER_SEC, NULL, &err),
+        ERR_UNAVAILABLE);
+    if (!strstr(err.msg, why))
+        fail_msg("\"%s\" is not in \"%s\"", why, err.msg);
+    channel_free(ch);
+}
+
+static bool count_message(void *arg, struct bytes message UNUSED)
+{
+    ++*(int *)arg;
+    return true;
+}
+
+/* Calls of all sizes; certificates that change meanwhile; clients that are not let in, and learn why. */
+static void test_calls_over_tls(void **state UNUSED)
+{
+    struct served s;
+    struct certs certs;
+    uint8_t *big = calloc(1, MIB(20));
+    int messages = 0;
+
+    certs_make(&certs);
+    serve_init(&s);
+    s.tls = side(&certs, TLS_SERVER, "server.pem", "server.key", "ca.pem");
+    struct tls *good = side(&certs, TLS_CLIENT, "client.pem", "client.key", "ca.pem"),
+               *nobody = side(&certs, TLS_CLIENT, NULL, NULL, "ca.pem"),
+               *stranger = side(&certs, TLS_CLIENT, "stranger.pem", "stranger.key", "ca.pem"),
+               *doubter = side(&certs, TLS_CLIENT, "client.pem", "client.key", "other-ca.pem");
+    serve(&s, "localhost:0");
+    struct channel *a = connect_secured(&s, good), *b;
+    check_echo(a, BYTES_LIT("hello"));
+    check_echo(a, bytes_of(big, MIB(20)));
+    for (int i = 0; i < 20; i++) {
+        certs_renew(&certs, 10 + i);
+        assert_int_equal(tls_reload(s.tls, NULL), OK);
+        b = connect_secured(&s, good);
+        check_echo(b, BYTES_LIT("new"));
+        check_echo(a, BYTES_LIT("old"));
+        channel_free(b);
+    }
+    assert_int_equal(
+        channel_stream(a, "/t.T/Count", NULL, 0, BYTES_LIT(""), 0, count_message, &messages, NULL),
+        OK);
+    assert_int_equal(messages, 10);
+    check_no_connection(&s, nobody, "certificate required");
+    check_no_connection(&s, stranger, "unknown ca");
+    check_no_connection(&s, doubter, "the TLS handshake failed: unable to get local issuer");
+    b = connect_to(strbuf_bytes(&s.address));
+    assert_int_equal(
+        channel_unary(b, "/t.T/Echo", NULL, 0, BYTES_LIT("x"), 10 * USEC_PER_SEC, NULL, NULL),
+        ERR_UNAVAILABLE);
+    channel_free(b);
+    check_echo(a, BYTES_LIT("still there"));
+    wait_until(&s, 1);
+    assert_int_equal(grpc_front_failed_handshakes(s.front), 4);
+    channel_free(a);
+    stop_serving(&s);
+    tls_free(s.tls);
+    tls_free(good);
+    tls_free(nobody);
+    tls_free(stranger);
+    tls_free(doubter);
+    certs_remove(&certs);
+    free(big);
+}
+
+/* ---- permissions that are withdrawn ------------------------------------------------------------ */
+
+static void *withdraw(void *arg)
+{
+    struct served *s = arg;
+
+    while (atomic_load(&hanging) < 2)
+        usleep(2000);
+    atomic_store(&s->denies, true);
+    grpc_front_recheck(s->front);
+    return NULL;
+}
+
+struct unanswered {
+    struct served *s;
+    enum err result;
+};
+
+static void *call_never(void *arg)
+{
+    struct unanswered *u = arg;
+    struct channel *ch = connect_to(strbuf_bytes(&u->s->address));
+
+    u->result =
+        channel_unary(ch, "/t.T/Never", NULL, 0, BYTES_LIT(""), 2 * USEC_PER_SEC, NULL, NULL);
+    channel_free(ch);
+    return NULL;
+}
+
+/* A stream ends at once; a call whose request is being worked on does not, whether it took effect would be unknown. */
+static void test_what_lasts_is_rechecked(void **state UNUSED)
+{
+    struct served s;
+    struct error err;
+    pthread_t thread, other;
+    int messages = 0;
+
+    serve_init(&s);
+    atomic_store(&hanging, 0);
+    serve(&s, "localhost:0");
+    struct unanswered u = {&s, OK};
+    struct channel *ch = connect_to(strbuf_bytes(&s.address));
+    assert_int_equal(pthread_create(&other, NULL, call_never, &u), 0);
+    assert_int_equal(pthread_create(&thread, NULL, withdraw, &s), 0);
+    assert_int_equal(channel_stream(ch, "/t.T/Hang", NULL, 0, BYTES_LIT(""), 20 * USEC_PER_SEC,
+                                    count_message, &messages, &err),
+                     ERR_UNAUTHENTICATED);
+    assert_string_equal(err.msg, "no more");
+    assert_int_equal(channel_unary(ch, "/t.T/Echo", NULL, 0, BYTES_LIT("x"), 0, NULL, &err),
+                     ERR_UNAUTHENTICATED);
+    pthread_join(thread, NULL);
+    pthread_join(other, NULL);
+    assert_int_equal(u.result, ERR_DEADLINE);
+    channel_free(ch);
+    stop_serving(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -392,6 +564,8 @@ int main(void)
         cmocka_unit_test(test_too_many_connections_are_refused),
         cmocka_unit_test(test_one_address_has_its_own_limit),
         cmocka_unit_test(test_big_requests_share_little_room),
+        cmocka_unit_test(test_calls_over_tls),
+        cmocka_unit_test(test_what_lasts_is_rechecked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
