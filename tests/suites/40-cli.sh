@@ -9,4 +9,4 @@ cd "$root"
 export PERDURE_ROOT="$root"
 tools/python-env.sh
 . tools/env.sh
-exec "$PYTHON" tests/cli/run.py commands server http check docs
+exec "$PYTHON" tests/cli/run.py commands keys server http check docs

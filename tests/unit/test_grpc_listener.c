@@ -493,6 +493,7 @@ static void test_calls_over_tls(void **state UNUSED)
     tls_free(stranger);
     tls_free(doubter);
     certs_remove(&certs);
+    strbuf_deinit(&s.address);
     free(big);
 }
 
@@ -551,6 +552,7 @@ static void test_what_lasts_is_rechecked(void **state UNUSED)
     assert_int_equal(u.result, ERR_DEADLINE);
     channel_free(ch);
     stop_serving(&s);
+    strbuf_deinit(&s.address);
 }
 
 int main(void)
