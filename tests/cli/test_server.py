@@ -281,7 +281,8 @@ def settings_table():
 
 def written(kind, value):
     return {"TIME": "%dus" % value, "BYTES": "%d" % value, "COUNT": "%d" % value,
-            "BOOL": "true" if value else "false"}[kind]
+            "BOOL": "true" if value else "false",
+            "ROLES": ",".join(r for i, r in enumerate(["read", "client", "worker", "admin"]) if value >> i & 1)}[kind]
 
 
 def test_every_setting_can_be_set(t):
@@ -302,7 +303,7 @@ def test_every_setting_can_be_set(t):
 
 def test_every_setting_has_a_range(t):
     for key, kind, _, least, most in settings_table():
-        if kind == "BOOL":
+        if kind in ("BOOL", "ROLES"):
             continue
         refused(t, *QUIET, "--set", "%s=%s" % (key, written(kind, most + 1)), says=[key, "range"])
         if least > 0:
@@ -341,7 +342,8 @@ def test_bad_files(t):
                        ("\n# fine\nnope = 1\n", ["line 3", "nope"]),
                        ("turn.timeout = fast\n", ["line 1", "turn.timeout", "fast"]),
                        ("config = other\n", ["line 1", "config"]),
-                       ("tls-cert = f\n", ["line 1", "later version"])):
+                       ("tls-cert =\n", ["line 1", "file is empty"]),
+                       ("auth.cert_roles = boss\n", ["line 1", "auth.cert_roles", '"boss"'])):
         refused(t, *QUIET, "--config", "DIR/config", config=text, says=says + ["DIR/config"])
 
 
