@@ -72,6 +72,7 @@ def connect(address, context, name="localhost"):
     return context.wrap_socket(socket.create_connection((host, int(port)), timeout=20), server_hostname=name)
 
 
+# checklist: 3
 def test_a_whole_orchestration_over_tls(t):
     certs = t.later(Certs())
     s = t.own_server(extra=certs.flags())
@@ -87,6 +88,7 @@ def test_a_whole_orchestration_over_tls(t):
     assert certs.get(s, "/readyz") == (200, "ready\n")
 
 
+# checklist: 3
 def test_versions_and_protocols(t):
     certs = t.later(Certs())
     s = t.own_server(extra=certs.flags())
@@ -192,6 +194,7 @@ def test_bad_files_are_refused_at_the_start(t):
     refused(t, "--api-keys", certs.path("none"), says=["none", "No such file", "perdure key create"])
 
 
+# reports: BL-132
 def test_beyond_loopback(t):
     """With encryption and authentication it needs no --insecure, and nothing is warned of."""
     certs = t.later(Certs())
@@ -258,6 +261,7 @@ def walk(t, h, server, headers, expected, who):
         assert status == wanted, "%s for %s: %s, not %s" % (route, who, status, wanted)
 
 
+# reports: BL-135
 @limit(180)
 def test_every_call_with_every_role(t):
     s, keys = server_with_keys(t)
@@ -323,6 +327,26 @@ def test_purge_by_filter_is_for_admins(t):
         admin.call("PurgeInstances", filter)
     except grpc.RpcError as e:
         assert e.code().name != "PERMISSION_DENIED", e
+
+
+def test_a_refused_completion_touches_no_item(t):
+    """The worker that holds the item keeps it, whoever answers in its place without being allowed to."""
+    s, keys = server_with_keys(t)
+    w = t.worker(headers=bearer(keys.first))
+    c = t.client(headers=bearer(keys.first))
+    id = c.start("o")
+    item = w.turn(id=id)
+    answer = w.response(item, [act.complete(result="of a stranger")])
+    reader = keys.create("read,client")
+    eventually(lambda: t.client(headers=bearer(reader)).error("CompleteOrchestratorTask", answer)[0]
+               == "PERMISSION_DENIED", 10)
+    for headers, code in (([], "UNAUTHENTICATED"), (bearer("x"), "UNAUTHENTICATED")):
+        expect_error(lambda: t.client(headers=headers).call("CompleteOrchestratorTask", answer), code)
+        bad = pb.AbandonOrchestrationTaskRequest(completionToken=item.token)
+        expect_error(lambda: t.client(headers=headers).call("AbandonTaskOrchestratorWorkItem", bad), code)
+    w.none(0.5)
+    w.done(item, act.complete(result="of the worker"))
+    assert c.wait(id).output.value == "of the worker"
 
 
 def test_messages_name_the_remedy(t):
