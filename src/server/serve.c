@@ -494,9 +494,11 @@ static void drain(struct server *s, const sigset_t *set)
     health_set(s->health, false);
     executor_call(s->executor, drain_begin, NULL);
     usec_t end = usec_add(clock_monotonic(clock), (usec_t)s->config.settings.drain_time);
-    while (executor_in_flight(s->executor) > 0 && clock_monotonic(clock) < end)
+    while (executor_in_flight(s->executor) > 0 && clock_monotonic(clock) < end) {
         if (is_hurried(set))
             exit_at_once();
+        reread_keys(s, false);
+    }
     grpc_front_stop_listening(s->front);
     grpc_front_shutdown(s->front);
     executor_call(s->executor, drain_end, NULL);

@@ -250,8 +250,26 @@ for i, (form, text) in enumerate([
     (3, "get\na\n--json"), (3, "wait\na\n--start\n--timeout\n1h"), (3, "raise\na\nevent\n-"), (3, "raise\na\nevent\n[1]"), (3, "terminate\na\n--output\n1\n--recursive"),
     (3, "purge\na\n--force"), (3, "history\na"), (3, "workers\n--hub\nh"), (3, "status"), (3, "help\nstart"), (3, "suspend\na\n--reason\nx"), (3, "resume\n--\n-a"),
     (3, "version\n--json"), (3, "bench"), (3, "--version"), (3, "get"),
+    (0, "tls-cert = a.pem\ntls-key = a.key\ntls-client-ca = ca.pem\napi-keys = keys\nauth.cert_roles = read,worker\n"),
+    (1, "--tls-cert\na\n--tls-key\nb\n--listen\n0.0.0.0:1"), (1, "--tls-client-ca\na\n--api-keys\nk"),
+    (2, "auth.cert_roles=read,client,worker,admin"), (2, "auth.cert_roles=boss"),
+    (3, "get\nx\n--tls-ca\n/nonexistent\n--tls-cert\na\n--tls-key\nb"), (3, "get\nx\n--api-key\nk"),
+    (3, "status\n--api-key\n@/nonexistent"), (3, "key\nlist"), (3, "key\ncreate\n--roles\nx"), (3, "key\nrevoke\nx"),
 ]):
     save("fuzz_config", f"{i}", bytes([form]) + text.encode())
+
+# ---- the file of API keys, and what is shown as one ------------------------------------------------
+
+SECRET = "0123456789abcdef" * 4
+LINE = "010203040506 sha256:" + "00" * 16 + ":" + "11" * 32
+for i, tail in enumerate(["read * 2026-01-01T00:00:00Z", "admin,worker a,b-c 2026-01-01T00:00:00Z a name", "boss *", "read"]):
+    save("fuzz_keys", f"line-{i}", f"pdk_010203040506_{SECRET}\n# keys\n{LINE} {tail}\n".encode())
+
+# ---- what comes in place of a TLS handshake --------------------------------------------------------
+
+save("fuzz_tls", "h2", b"\xffPRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+save("fuzz_tls", "alert", b"\x02\x15\x03\x03\x00\x02\x02\x28")
+save("fuzz_tls", "record", b"\x07\x16\x03\x01\x40\x00" + b"\x01\x00\x3f\xfc\x03\x03" + b"\0" * 64)
 
 # ---- completion tokens ---------------------------------------------------------------------------
 
