@@ -88,7 +88,7 @@ enum err run_check(struct invocation *in, struct error *err)
     CheckResponse *resp = &f.resp;
     enum err e = invocation_has(in, "store")
                      ? look_at_file(&f, invocation_value(in, "store"), err)
-                     : session_call(in, ADMIN("Check"), &req.base, SESSION_FOREVER,
+                     : session_call(in, ADMIN("CheckStore"), &req.base, SESSION_FOREVER,
                                     &perdure__v1__check_response__descriptor, &resp, err);
 
     return e ? e : print(in, resp, err);

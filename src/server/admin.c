@@ -318,12 +318,12 @@ void admin_register(struct admin *a, struct rpc_server *server)
                                         .service = a};
     a->methods[1] = (struct rpc_method){
         .path = "/perdure.v1.Admin/Status", .bytes_max = KIB(64), .message = status, .service = a};
-    a->methods[2] = (struct rpc_method){.path = "/perdure.v1.Admin/Check",
+    a->methods[2] = (struct rpc_method){.path = "/perdure.v1.Admin/CheckStore",
                                         .bytes_max = KIB(64),
                                         .message = jobs_check,
                                         .closed = jobs_closed,
                                         .service = a->jobs};
-    a->methods[3] = (struct rpc_method){.path = "/perdure.v1.Admin/Backup",
+    a->methods[3] = (struct rpc_method){.path = "/perdure.v1.Admin/BackupStore",
                                         .kind = RPC_SERVER_STREAM,
                                         .bytes_max = KIB(64),
                                         .message = jobs_backup,

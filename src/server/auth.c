@@ -45,6 +45,8 @@ static const struct rule RULES[] = {
     {TASKS("StreamInstanceHistory"),           ROLES_ALL, OF_HUB},
     {"/perdure.v1.Admin/Workers",              READ, OF_ALL},
     {"/perdure.v1.Admin/Status",               READ, OF_ALL},
+    {"/perdure.v1.Admin/CheckStore",           ROLE_ADMIN, OF_ALL},
+    {"/perdure.v1.Admin/BackupStore",          ROLE_ADMIN, OF_ALL},
     {"/metrics",                               READ, OF_NONE},
     {TASKS("StartInstance"),                   CLIENT, OF_HUB},
     {TASKS("RaiseEvent"),                      CLIENT, OF_HUB},

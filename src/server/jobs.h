@@ -1,4 +1,4 @@
-/* jobs.h - perdure.v1.Admin's Check and Backup: reads of the whole store, on a thread and a connection of their own.
+/* jobs.h - perdure.v1.Admin's CheckStore and BackupStore: reads of the whole store, on a thread and a connection of their own.
  *
  * One of each at a time. While one runs, what is committed stays in the log: it cannot be emptied before the end.
  * Tests: tests/cli/test_check.py

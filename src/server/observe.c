@@ -64,8 +64,8 @@ static void add_methods(struct observe *o, struct metrics *m)
                    task_hub_sidecar_service__descriptor.methods[i].name);
     add_method(o, m, "perdure.v1.Admin", "Workers");
     add_method(o, m, "perdure.v1.Admin", "Status");
-    add_method(o, m, "perdure.v1.Admin", "Check");
-    add_method(o, m, "perdure.v1.Admin", "Backup");
+    add_method(o, m, "perdure.v1.Admin", "CheckStore");
+    add_method(o, m, "perdure.v1.Admin", "BackupStore");
     add_method(o, m, "grpc.health.v1.Health", "Check");
     add_method(o, m, "grpc.health.v1.Health", "Watch");
     add_method(o, m, "", "unknown");

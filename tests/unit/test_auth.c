@@ -95,8 +95,10 @@ static char sort_of(const char *what)
     static const char *const CHANGES[] = {"StartInstance",  "RaiseEvent",        "SuspendInstance",
                                           "ResumeInstance", "TerminateInstance", "RestartInstance",
                                           "RewindInstance", "SignalEntity",      "PurgeInstances"};
-    static const char *const ADMINS[] = {"CreateTaskHub", "DeleteTaskHub", "CleanEntityStorage",
-                                         "SkipGracefulOrchestrationTerminations"};
+    static const char *const ADMINS[] = {
+        "CreateTaskHub",      "DeleteTaskHub",
+        "CleanEntityStorage", "SkipGracefulOrchestrationTerminations",
+        "CheckStore",         "BackupStore"};
     const char *name =
         what[1] == 'h' || what[1] == 'r' || what[1] == 'm' ? what : strrchr(what, '/') + 1;
 
