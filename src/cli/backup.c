@@ -90,7 +90,8 @@ enum err run_backup(struct invocation *in, struct error *err)
                          "cannot make \"%s\": %s; give a path where no file is", c.path,
                          strerror(errno));
     c.arena = arena_create();
-    enum err e = session_stream(in, ADMIN("BackupStore"), &req.base, SESSION_FOREVER, take, &c, err);
+    enum err e =
+        session_stream(in, ADMIN("BackupStore"), &req.base, SESSION_FOREVER, take, &c, err);
     e = e ? e : c.result;
     e = e ? e : finish(&c);
     arena_free(c.arena);
