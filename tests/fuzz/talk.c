@@ -28,9 +28,9 @@ static const struct method {
     {"AbandonTaskActivityWorkItem", &abandon_activity_task_response__descriptor},
     {"AbandonTaskOrchestratorWorkItem", &abandon_orchestration_task_response__descriptor},
     {"RewindInstance", NULL},
-    {"RestartInstance", NULL},
-    {"QueryInstances", NULL},
-    {"ListInstanceIds", NULL},
+    {"RestartInstance", &restart_instance_response__descriptor},
+    {"QueryInstances", &query_instances_response__descriptor},
+    {"ListInstanceIds", &list_instance_ids_response__descriptor},
     {"CompleteEntityTask", NULL},
     {"CreateTaskHub", NULL},
     {"DeleteTaskHub", NULL},
@@ -39,7 +39,7 @@ static const struct method {
     {"QueryEntities", NULL},
     {"CleanEntityStorage", NULL},
     {"AbandonTaskEntityWorkItem", NULL},
-    {"SkipGracefulOrchestrationTerminations", NULL},
+    {"SkipGracefulOrchestrationTerminations", &skip_graceful_orchestration_terminations_response__descriptor},
 };
 /* clang-format on */
 static_assert(ARRAY_LEN(METHODS) == TALK_METHODS, "all of the service");

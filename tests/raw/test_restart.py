@@ -722,7 +722,7 @@ def test_an_older_store_goes_on(t):
 
     assert version() == 1
     s.start()
-    assert version() == 2
+    assert version() == 3
     c, w = t.client("upgrade"), t.worker("upgrade")
     done = c.get("done")
     assert done.orchestrationStatus == COMPLETED and done.output.value == "end"

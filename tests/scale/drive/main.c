@@ -10,13 +10,13 @@
 #include "base/assert.h"
 #include "base/log.h"
 
-struct role {
+struct drive_role {
     const char *name;
     void (*begin)(struct drive *d); /* all connections are there */
     void (*report)(struct drive *d);
 };
 
-static const struct role ROLES[] = {
+static const struct drive_role ROLES[] = {
     {"worker", role_worker, worker_report}, {"start", role_start, start_report},
     {"wait", role_wait, wait_report},       {"raise", role_raise, raise_report},
     {"idle", role_idle, idle_report},       {"big", role_big, big_report},
@@ -99,7 +99,7 @@ static void on_input(evutil_socket_t fd, short what UNUSED, void *arg)
         drive_end(d);
 }
 
-static const struct role *find_role(const char *name)
+static const struct drive_role *find_role(const char *name)
 {
     for (size_t i = 0; i < ARRAY_LEN(ROLES); i++)
         if (strcmp(ROLES[i].name, name) == 0)
@@ -130,7 +130,7 @@ int main(int argc, char **argv)
                                .count = 1}};
     struct error err = {0};
 
-    const struct role *role = argc > 1 ? find_role(argv[1]) : NULL;
+    const struct drive_role *role = argc > 1 ? find_role(argv[1]) : NULL;
     if (!role)
         usage("which role?");
     for (int i = 2; i < argc; i += 2)
