@@ -321,12 +321,11 @@ bool work_abandon(struct engine *e, const struct item_ref *item)
     e->stats.redelivered_abandon++;
     w->backoff = next_backoff(e, w->backoff);
     w->shun_until = usec_add(e->now, w->backoff);
-    if (w->shunned_count == WORK_SHUNNED_MAX) { /* the oldest is forgotten */
-        memmove(w->shunned, w->shunned + 1, sizeof(w->shunned) - sizeof(w->shunned[0]));
-        w->shunned_count--;
-    }
-    w->shunned[w->shunned_count++] = w->stream->opts.id;
-    work_give_back(e, w, 0);
+    bool is_full = w->shunned_count == WORK_SHUNNED_MAX;
+    if (!is_full)
+        w->shunned[w->shunned_count++] = w->stream->opts.id;
+    /* Given back by more streams than are remembered: nobody gets it before that. */
+    work_give_back(e, w, is_full ? w->shun_until : 0);
     return true;
 }
 

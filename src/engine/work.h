@@ -67,8 +67,9 @@ struct work {
     uint64_t nonce;    /* of the latest dispatch; 0: never dispatched */
     usec_t hold_until; /* monotonic: not redelivered before (spec 8.2) */
     usec_t backoff;
-    usec_t shun_until;                  /* monotonic: those who abandoned it do not get it before */
-    uint64_t shunned[WORK_SHUNNED_MAX]; /* stream ids */
+    usec_t shun_until; /* monotonic: those who abandoned it do not get it before */
+    uint64_t shunned
+        [WORK_SHUNNED_MAX]; /* ids of streams that gave it back; of more of them it waits for all */
     uint8_t shunned_count;
     uint16_t breaks; /* dispatches that ended with an oversize completion or item (spec 5.3, 8.4) */
     struct turn turn; /* WORK_TURN, once dispatched (row != 0) */

@@ -180,7 +180,7 @@ def purge(c, **kw):
 
 
 def ended(t, c, ids):
-    t.auto({"ends": ender})
+    t.auto({"ends": ender, "fails": lambda item: [act.fail()]})
     for id in ids:
         c.start("ends", id)
     for id in ids:
@@ -208,7 +208,6 @@ def test_purge_by_id_and_batch(t):
 def test_purge_by_filter(t):
     c = t.client()
     ended(t, c, ["e%d" % i for i in range(6)])
-    t.auto({"fails": lambda item: [act.fail()]})
     c.start("fails", "f")
     c.wait("f")
     c.start("o", "runs")

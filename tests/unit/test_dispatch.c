@@ -193,6 +193,28 @@ static void an_abandoned_item_goes_to_another_first(void **state)
     world_free(w);
 }
 
+/* More streams give an item back than it remembers: none of them gets it before its time. */
+static void many_that_gave_it_back_are_all_waited_for(void **state)
+{
+    struct world *w = world_new(NULL);
+    struct world_stream *streams[WORK_SHUNNED_MAX + 2];
+    int items = 0;
+    (void)state;
+    assert_ok(world_start(w, "i", "P", NULL));
+    for (size_t i = 0; i < ARRAY_LEN(streams); i++) {
+        streams[i] = world_stream(w, 1, 1);
+        if (i + 1 < ARRAY_LEN(streams))
+            world_abandon(w, world_turn(streams[i]));
+        for (size_t k = 0; k <= i; k++)
+            assert_null(world_next(streams[k])); /* nor the last, which has not given it back */
+    }
+    world_advance(w, 17 * SECOND); /* the fifth pause is of 16 s */
+    for (size_t i = 0; i < ARRAY_LEN(streams); i++)
+        items += count_items(streams[i]);
+    assert_int_equal(items, 1);
+    world_free(w);
+}
+
 /* Backoff doubles to the limit, and nobody else may have it either. */
 static void backoff_grows_to_its_limit(void **state)
 {
@@ -435,6 +457,7 @@ int main(void)
         cmocka_unit_test(an_empty_list_takes_nothing_and_what_nobody_takes_blocks_nobody),
         cmocka_unit_test(a_new_version_is_matched_from_the_next_turn_on),
         cmocka_unit_test(an_abandoned_item_goes_to_another_first),
+        cmocka_unit_test(many_that_gave_it_back_are_all_waited_for),
         cmocka_unit_test(backoff_grows_to_its_limit),
         cmocka_unit_test(endless_loops_do_not_starve_others),
         cmocka_unit_test(kinds_and_hubs_take_turns),

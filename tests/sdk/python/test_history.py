@@ -1,7 +1,10 @@
 """StreamInstanceHistory and purging by id."""
 
+from datetime import timedelta, timezone
+
 import pytest
 from conftest import kinds, pb, rpc_error
+from durabletask import client
 
 
 def square(ctx, x):
@@ -89,13 +92,63 @@ def test_purge(hub):
     assert hub.finish(id).get_output() == 2
 
 
-@pytest.mark.parametrize("call", [
-    lambda c: c.get_all_orchestration_states(),
-    lambda c: c.list_instance_ids(),
-    lambda c: c.rewind_orchestration("x"),
-    lambda c: c.restart_orchestration("x"),
-], ids=["query", "list", "rewind", "restart"])
-def test_later_ones_say_so(hub, call):
-    """RPCs of later issues answer UNIMPLEMENTED, with a text."""
-    code, message = rpc_error(lambda: call(hub.client))
+def ends(ctx, x):
+    return x
+
+
+def test_queries(hub):
+    """All of them, by status and prefix, and the ids of those that have ended. checklist: 102, 105, 106"""
+    def waits(ctx, x):
+        return (yield ctx.wait_for_external_event("go"))
+
+    hub.new_worker([ends, waits])
+    names = ["q%03d" % i for i in range(230)]
+    for name in names:
+        hub.start(ends, input=name, instance_id=name)
+    for name in names:
+        hub.finish(name)
+    hub.start(waits, instance_id="waiting")
+    hub.until("waiting", "RUNNING")
+    every = hub.client.get_all_orchestration_states()
+    assert [s.instance_id for s in every] == names + ["waiting"], "more than a page"
+    query = client.OrchestrationQuery(
+        runtime_status=[client.OrchestrationStatus.COMPLETED], instance_id_prefix="q00", fetch_inputs_and_outputs=True)
+    some = hub.client.get_all_orchestration_states(query)
+    assert [s.get_output() for s in some] == names[:10]
+    first = hub.client.list_instance_ids(page_size=100)
+    assert len(first.items) == 100 and first.continuation_token
+    rest = hub.client.list_instance_ids(page_size=200, continuation_token=first.continuation_token)
+    assert sorted(first.items + rest.items) == names and not rest.continuation_token
+
+
+def test_purge_by_filter(hub):
+    """checklist: 93"""
+    hub.new_worker([ends])
+    for i in range(5):
+        hub.start(ends, instance_id="p%d" % i)
+        hub.finish("p%d" % i)
+    made = hub.client.get_orchestration_state("p3").created_at
+    result = hub.client.purge_orchestrations_by(created_time_to=made.replace(tzinfo=timezone.utc))
+    assert (result.deleted_instance_count, result.is_complete) == (3, True)
+    result = hub.client.purge_orchestrations_by(
+        runtime_status=[client.OrchestrationStatus.COMPLETED], timeout=timedelta(seconds=30))
+    assert (result.deleted_instance_count, result.is_complete) == (2, True)
+
+
+def test_restart(hub):
+    """checklist: 92"""
+    hub.new_worker([ends])
+    id = hub.start(ends, input=7)
+    hub.finish(id)
+    assert hub.client.restart_orchestration(id) == id
+    assert hub.finish(id).get_output() == 7
+    new = hub.client.restart_orchestration(id, restart_with_new_instance_id=True)
+    assert new != id and hub.finish(new).get_output() == 7
+    with pytest.raises(Exception, match="nobody"):
+        hub.client.restart_orchestration("nobody")
+
+
+def test_rewind_comes_later(hub):
+    """It answers UNIMPLEMENTED, with a text."""
+    code, message = rpc_error(lambda: hub.client.rewind_orchestration("x"))
     assert code == "UNIMPLEMENTED" and message
