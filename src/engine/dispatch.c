@@ -312,6 +312,14 @@ static usec_t next_backoff(const struct engine *e, usec_t backoff)
     return MIN(backoff ? backoff * 2 : BACKOFF_FIRST, max);
 }
 
+static bool is_shunned(const struct work *w, const struct work_stream *st)
+{
+    for (unsigned i = 0; i < w->shunned_count; i++)
+        if (w->shunned[i] == st->opts.id)
+            return true;
+    return false;
+}
+
 bool work_abandon(struct engine *e, const struct item_ref *item)
 {
     struct work *w = work_find(e, item->kind, item->key);
@@ -320,12 +328,14 @@ bool work_abandon(struct engine *e, const struct item_ref *item)
     e->now = clock_monotonic(e->clock);
     e->stats.redelivered_abandon++;
     w->backoff = next_backoff(e, w->backoff);
+    if (w->shun_until <= e->now)
+        w->shunned_count = 0;
     w->shun_until = usec_add(e->now, w->backoff);
-    bool is_full = w->shunned_count == WORK_SHUNNED_MAX;
-    if (!is_full)
+    bool is_new = !is_shunned(w, w->stream), is_full = w->shunned_count == WORK_SHUNNED_MAX;
+    if (is_new && !is_full)
         w->shunned[w->shunned_count++] = w->stream->opts.id;
     /* Given back by more streams than are remembered: nobody gets it before that. */
-    work_give_back(e, w, is_full ? w->shun_until : 0);
+    work_give_back(e, w, is_new && is_full ? w->shun_until : 0);
     return true;
 }
 
@@ -343,14 +353,6 @@ struct choice {
     bool allowed_is_full; /* one that may have this very item is full */
     usec_t until;         /* when one with room may have it */
 };
-
-static bool is_shunned(const struct work *w, const struct work_stream *st)
-{
-    for (unsigned i = 0; i < w->shunned_count; i++)
-        if (w->shunned[i] == st->opts.id)
-            return true;
-    return false;
-}
 
 static bool may_have(struct engine *e, const struct work *w, const struct work_stream *st,
                      usec_t *until)
